@@ -1,0 +1,89 @@
+// Capture of a PyTorch program inside the dispatcher.
+//
+// While a `Tracer` listens, every operator call of its thread, from Python or from C++, is
+// recorded and answered with trace tensors: they have sizes, strides, a dtype and a device, but no
+// data. Two levels are recorded at once: the call above autograd (aten::linear), and below it, as
+// its body, the primitives it ran (aten::t, aten::addmm).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "base/error.h"
+#include "ir/trace.h"
+
+namespace fulgurite {
+
+struct Captured {
+  Trace trace;
+  std::vector<at::Tensor> lifted;  // the real tensors behind the inputs that are no arguments
+};
+
+// What capture asks of the language that the program is written in. A C++ program has none of it.
+struct LanguageHooks {
+  // Fills in the line and the module that are running; false where unknown. Called without the GIL.
+  struct Place {
+    const void* code = nullptr;    // identity of the code object
+    int instruction = 0;
+    const void* module = nullptr;  // identity of the innermost nn.Module, null outside of any
+  };
+  bool (*place)(Place&) = nullptr;
+  // Called once per distinct place, at the end of a capture.
+  SourceLine (*source)(const Place&) = nullptr;
+  std::string (*module_path)(const Place&) = nullptr;
+  // Throws the error in the form that the language expects; returns where it cannot.
+  void (*raise)(const Unsupported&) = nullptr;
+};
+void set_language_hooks(const LanguageHooks& hooks);
+
+class Tracer {
+ public:
+  Tracer();
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+
+  // A trace tensor like `real`. Inputs that share a storage, or are the same tensor, do so again.
+  at::Tensor input(const at::Tensor& real, std::string name);
+  // The same from a type (for replays).
+  at::Tensor input(const TensorType& type, std::string name, InputKind kind = InputKind::Argument);
+
+  // Listens on this thread from construction to destruction. Throws UserError where capture is
+  // not possible now: another capture on this thread, an active dispatch mode, functorch.
+  class Listening {
+   public:
+    explicit Listening(Tracer& tracer);
+    ~Listening();
+    Listening(const Listening&) = delete;
+
+   private:
+    Tracer& tracer_;
+    bool autocast_cache_;
+  };
+
+  // The trace of what was recorded. `outputs` are trace tensors, or real ones (lifted). Throws
+  // Unsupported where the program did something that cannot be replayed, even if it swallowed the
+  // error that it got.
+  Captured finish(const std::vector<at::Tensor>& outputs, OutputTree tree);
+
+  // Records a refusal and throws it: `what` the program did, `instead` what can be done.
+  [[noreturn]] void refuse(const std::string& what, const std::string& instead);
+
+  // The tracer that listens on this thread, or null.
+  static Tracer* active();
+
+  struct State;
+  State& state() { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+bool is_trace_tensor(const at::Tensor& tensor);
+ValueId trace_value(const at::Tensor& tensor);                 // kNoValue for a real one
+std::string describe_trace_tensor(const at::Tensor& tensor);   // its type, for repr
+
+}  // namespace fulgurite
