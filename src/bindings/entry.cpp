@@ -1,0 +1,105 @@
+#include "bindings/entry.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace fulgurite {
+
+namespace {
+
+// Weak where possible: an entry does not keep the arguments of a call alive.
+nb::object pin(PyObject* object) {
+  PyObject* weak = PyWeakref_NewRef(object, nullptr);
+  if (weak) return nb::steal(weak);
+  PyErr_Clear();
+  return nb::borrow(object);
+}
+
+bool is_alive(const nb::object& pinned) {
+  return !PyWeakref_Check(pinned.ptr()) || PyWeakref_GetObject(pinned.ptr()) != Py_None;
+}
+
+}  // namespace
+
+CallKey::CallKey(const Arguments& arguments) : key(arguments.key) {
+  for (PyObject* object : arguments.compared) compared.push_back(nb::borrow(object));
+  for (PyObject* object : arguments.identified) pins.push_back(pin(object));
+}
+
+bool CallKey::matches(const Arguments& arguments) const {
+  if (key != arguments.key || !std::all_of(pins.begin(), pins.end(), is_alive)) return false;
+  c10::SmallVector<PyObject*, 8> mine;
+  for (const nb::object& object : compared) mine.push_back(object.ptr());
+  return equal_values(mine, arguments.compared);
+}
+
+bool Entry::holds() const {
+  for (size_t i = 0; i < lifted.size(); ++i)
+    if (!lifted_guards[i].holds(lifted[i])) return false;
+  return true;
+}
+
+std::string Entry::changed() const {
+  for (size_t i = 0; i < lifted.size(); ++i) {
+    if (lifted_guards[i].holds(lifted[i])) continue;
+    const Trace& trace = compiled.series.front();
+    for (size_t k = 0; k < sources.size(); ++k)
+      if (sources[k].kind == InputSource::Kind::Lifted &&
+          sources[k].index == static_cast<int32_t>(i)) {
+        const Input& input = trace.inputs[k];
+        return fmt::format("{} has another dtype, shape, strides or requires_grad",
+                           input.path.empty() ? trace.values[input.id].name : input.path);
+      }
+  }
+  return "";
+}
+
+std::vector<at::Tensor> Entry::inputs(const Arguments& arguments) const {
+  std::vector<at::Tensor> r;
+  r.reserve(sources.size());
+  for (const InputSource& source : sources) switch (source.kind) {
+      case InputSource::Kind::Argument:
+        r.push_back(THPVariable_Unpack(arguments.tensors[source.index]));
+        break;
+      case InputSource::Kind::Lifted: r.push_back(lifted[source.index]); break;
+      case InputSource::Kind::Gradient: r.push_back(lifted[source.index].grad()); break;
+    }
+  return r;
+}
+
+std::shared_ptr<Entry> Entries::find(const Arguments& arguments) {
+  auto bucket = by_hash_.find(hash(arguments.key));
+  if (bucket == by_hash_.end()) return nullptr;
+  for (Order::iterator at : bucket->second) {
+    if (!(*at)->key.matches(arguments) || !(*at)->holds()) continue;
+    if (at != order_.begin()) order_.splice(order_.begin(), order_, at);
+    return *at;
+  }
+  return nullptr;
+}
+
+void Entries::add(std::shared_ptr<Entry> entry) {
+  while (order_.size() >= capacity_) drop_oldest();
+  const uint64_t hashed = hash(entry->key.key);
+  order_.push_front(std::move(entry));
+  auto& bucket = by_hash_[hashed];
+  bucket.insert(bucket.begin(), order_.begin());
+}
+
+void Entries::drop_oldest() {
+  auto bucket = by_hash_.find(hash(order_.back()->key.key));
+  auto& places = bucket->second;
+  places.erase(std::find(places.begin(), places.end(), std::prev(order_.end())));
+  if (places.empty()) by_hash_.erase(bucket);
+  order_.pop_back();
+}
+
+void Entries::clear() {
+  by_hash_.clear();
+  order_.clear();
+}
+
+}  // namespace fulgurite
