@@ -1,4 +1,9 @@
 // The extension fulgurite._C: one `bind_*` function per area.
 #include <nanobind/nanobind.h>
 
-NB_MODULE(_C, m) { m.doc() = "The core of fulgurite."; }
+#include "bindings/areas.h"
+
+NB_MODULE(_C, m) {
+  m.doc() = "The core of fulgurite.";
+  fulgurite::bind_ops(m);
+}
