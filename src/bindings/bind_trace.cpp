@@ -1,4 +1,4 @@
-#include "bindings/bind_trace.h"
+#include "bindings/areas.h"
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>

@@ -7,9 +7,6 @@
 
 namespace fulgurite {
 
-// Adds UserError, Unsupported and InternalError, and translates ours into them.
-void bind_errors(nanobind::module_& m);
-
 // Throws the error through an operator that Python called, as the Python exception it becomes.
 void raise_in_python(const Unsupported& error);
 

@@ -1,4 +1,6 @@
-#include "bindings/function.h"
+// The callable that `fulgurite.jit` returns for a function: a vectorcall object that finds the
+// entry for a call, runs it, and asks Python to compile where there is none.
+#include "bindings/areas.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>

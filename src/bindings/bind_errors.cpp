@@ -2,6 +2,8 @@
 
 #include <torch/csrc/Exceptions.h>
 
+#include "bindings/areas.h"
+
 namespace nb = nanobind;
 
 namespace fulgurite {

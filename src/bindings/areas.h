@@ -1,0 +1,13 @@
+// One `bind_*` function per area, each in the file of that name.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace fulgurite {
+
+void bind_errors(nanobind::module_& m);
+void bind_trace(nanobind::module_& m);
+void bind_function(nanobind::module_& m);
+void bind_ops(nanobind::module_& m);
+
+}  // namespace fulgurite

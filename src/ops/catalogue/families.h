@@ -1,0 +1,11 @@
+// The families of the catalogue, one file each.
+#pragma once
+
+#include "ops/catalogue.h"
+
+namespace fulgurite::catalogue_families {
+
+extern const std::span<const OpRecord> effects;
+extern const std::span<const OpRecord> random;
+
+}  // namespace fulgurite::catalogue_families
