@@ -7,6 +7,7 @@
 
 NB_MODULE(_C, m) {
   m.doc() = "The core of fulgurite.";
+  m.attr("__version__") = FULGURITE_VERSION;
   fulgurite::bind_errors(m);
   fulgurite::bind_trace(m);
   fulgurite::bind_ops(m);
