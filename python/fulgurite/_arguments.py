@@ -44,7 +44,7 @@ def is_tensor(value):
 class _Walk:
     def __init__(self, tracer, target, args, kwargs):
         self.tracer, self.args, self.kwargs = tracer, args, kwargs
-        self.names = _top_names(target, args, kwargs)
+        self.names = top_names(target, args, kwargs)
         self.order = _C.argument_tensors(args, kwargs)
         self.inputs, self.copied, self.copies, self.sources = {}, {}, [], []
 
@@ -65,7 +65,7 @@ class _Walk:
         if is_tensor(value):
             paths.setdefault(id(value), name)
             return
-        for key, child in _children(value):
+        for key, child in children_of(value):
             self._find_names(child, f"{name}_{key}", paths)
 
     def _copy(self, value):
@@ -73,7 +73,7 @@ class _Walk:
             return self.inputs[id(value)]
         if id(value) in self.copied:
             return self.copied[id(value)]
-        children = [child for _, child in _children(value)]
+        children = [child for _, child in children_of(value)]
         copies = [self._copy(child) for child in children]
         if all(a is b for a, b in zip(children, copies, strict=True)):
             return value
@@ -84,7 +84,7 @@ class _Walk:
         return made
 
 
-def _children(value):
+def children_of(value):
     """(name, child) for a container, nothing for a leaf."""
     if isinstance(value, tuple):
         names = getattr(value, "_fields", range(len(value)))
@@ -110,7 +110,7 @@ def _rebuild(value, children):
     return _containers.open(value)[2](children)
 
 
-def _top_names(target, args, kwargs):
+def top_names(target, args, kwargs):
     """A name for each argument: the parameter that takes it."""
     try:
         parameters = list(inspect.signature(target).parameters.values())

@@ -11,7 +11,9 @@ NB_MODULE(_C, m) {
   fulgurite::bind_errors(m);
   fulgurite::bind_trace(m);
   fulgurite::bind_ops(m);
+  fulgurite::bind_pystate(m);
   fulgurite::bind_function(m);
+  fulgurite::bind_jit(m);
 
   fulgurite::LanguageHooks hooks;
   hooks.raise = fulgurite::raise_in_python;
