@@ -4,7 +4,6 @@ import faulthandler
 import multiprocessing
 import os
 import signal
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -30,7 +29,7 @@ def _work(pipe: Connection, load: Callable[[], Target], settings: Settings, log_
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    faulthandler.enable(sys.__stderr__)  # where a crash happened
+    faulthandler.enable(log)  # where a crash happened
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     try:
