@@ -94,9 +94,15 @@ void append_results(std::string& out, const Call& call, const Names& names) {
   for (const Arg& result : call.results) {
     std::string& text = list.next();
     switch (result.kind) {
-      case Arg::Kind::Constant: text += '_'; break;
-      case Arg::Kind::Value: names.append(text, result.values[0]); break;
-      case Arg::Kind::ValueList: append_list(text, result.values, "_", names); break;
+      case Arg::Kind::Constant:
+        text += '_';
+        break;
+      case Arg::Kind::Value:
+        names.append(text, result.values[0]);
+        break;
+      case Arg::Kind::ValueList:
+        append_list(text, result.values, "_", names);
+        break;
     }
   }
   out += " = ";
@@ -124,9 +130,12 @@ const OpSpelling& CallText::spelling(const c10::OperatorHandle& op) {
 
 ArgKind CallText::kind_of(const Arg& arg, const c10::Argument& schema) const {
   switch (arg.kind) {
-    case Arg::Kind::Constant: return constant_kind(arg.constant, *schema.real_type());
-    case Arg::Kind::ValueList: return arg.values.empty() ? ArgKind::Empty : ArgKind::Other;
-    case Arg::Kind::Value: break;
+    case Arg::Kind::Constant:
+      return constant_kind(arg.constant, *schema.real_type());
+    case Arg::Kind::ValueList:
+      return arg.values.empty() ? ArgKind::Empty : ArgKind::Other;
+    case Arg::Kind::Value:
+      break;
   }
   const auto id = static_cast<size_t>(arg.values[0]);
   if (id >= trace_.values.size() || retyped_.contains(arg.values[0])) return ArgKind::Retyped;
@@ -148,9 +157,14 @@ bool CallText::is_pretty(const Call& call, const OpSpelling& spelling, size_t po
 std::string CallText::append_arg(std::string& out, const Arg& arg,
                                  const c10::Argument& schema) const {
   switch (arg.kind) {
-    case Arg::Kind::Value: names_.append(out, arg.values[0]); return "";
-    case Arg::Kind::ValueList: append_list(out, arg.values, "None", names_); return "";
-    case Arg::Kind::Constant: break;
+    case Arg::Kind::Value:
+      names_.append(out, arg.values[0]);
+      return "";
+    case Arg::Kind::ValueList:
+      append_list(out, arg.values, "None", names_);
+      return "";
+    case Arg::Kind::Constant:
+      break;
   }
   std::string odd = append_literal(out, arg.constant, *schema.real_type());
   return odd.empty() ? odd : fmt::format("{}: {}", schema.name(), odd);

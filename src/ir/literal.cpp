@@ -16,7 +16,8 @@ namespace {
 // Python writes exponents from 1e16 on and below 1e-4, with two digits at least.
 void append_finite(std::string& out, double value) {
   char buffer[32];
-  auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
+  auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
   std::string_view text(buffer, end - buffer);
   if (text.front() == '-') {
     out += '-';
@@ -46,25 +47,39 @@ void append_finite(std::string& out, double value) {
 
 std::string_view layout_name(at::Layout layout) {
   switch (layout) {
-    case at::Layout::Strided: return "strided";
-    case at::Layout::Sparse: return "sparse_coo";
-    case at::Layout::SparseCsr: return "sparse_csr";
-    case at::Layout::SparseCsc: return "sparse_csc";
-    case at::Layout::SparseBsr: return "sparse_bsr";
-    case at::Layout::SparseBsc: return "sparse_bsc";
-    case at::Layout::Mkldnn: return "_mkldnn";
-    case at::Layout::Jagged: return "jagged";
-    default: return "";
+    case at::Layout::Strided:
+      return "strided";
+    case at::Layout::Sparse:
+      return "sparse_coo";
+    case at::Layout::SparseCsr:
+      return "sparse_csr";
+    case at::Layout::SparseCsc:
+      return "sparse_csc";
+    case at::Layout::SparseBsr:
+      return "sparse_bsr";
+    case at::Layout::SparseBsc:
+      return "sparse_bsc";
+    case at::Layout::Mkldnn:
+      return "_mkldnn";
+    case at::Layout::Jagged:
+      return "jagged";
+    default:
+      return "";
   }
 }
 
 std::string_view memory_format_name(at::MemoryFormat format) {
   switch (format) {
-    case at::MemoryFormat::Contiguous: return "contiguous_format";
-    case at::MemoryFormat::Preserve: return "preserve_format";
-    case at::MemoryFormat::ChannelsLast: return "channels_last";
-    case at::MemoryFormat::ChannelsLast3d: return "channels_last_3d";
-    default: return "";
+    case at::MemoryFormat::Contiguous:
+      return "contiguous_format";
+    case at::MemoryFormat::Preserve:
+      return "preserve_format";
+    case at::MemoryFormat::ChannelsLast:
+      return "channels_last";
+    case at::MemoryFormat::ChannelsLast3d:
+      return "channels_last_3d";
+    default:
+      return "";
   }
 }
 
@@ -73,10 +88,12 @@ std::string_view enumerator(int64_t value, c10::TypeKind kind) {
   switch (kind) {
     case c10::TypeKind::ScalarTypeType:
       return c10::getDtypeNames(static_cast<at::ScalarType>(value)).first;
-    case c10::TypeKind::LayoutType: return layout_name(static_cast<at::Layout>(value));
+    case c10::TypeKind::LayoutType:
+      return layout_name(static_cast<at::Layout>(value));
     case c10::TypeKind::MemoryFormatType:
       return memory_format_name(static_cast<at::MemoryFormat>(value));
-    default: return "";
+    default:
+      return "";
   }
 }
 
@@ -211,7 +228,8 @@ bool same_constant(const c10::IValue& a, const c10::IValue& b) {
     const at::Tensor &x = a.toTensor(), &y = b.toTensor();
     if (x.is_same(y)) return true;
     if (!x.defined() || !y.defined() || x.dim() != 0 || y.dim() != 0) return false;
-    return x.scalar_type() == y.scalar_type() && same_constant(wrapped_number(x), wrapped_number(y));
+    return x.scalar_type() == y.scalar_type() &&
+           same_constant(wrapped_number(x), wrapped_number(y));
   }
   if (a.tagKind() != b.tagKind()) return false;
   return a.isGenerator() ? a.toGenerator() == b.toGenerator() : a == b;

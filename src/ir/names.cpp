@@ -10,10 +10,10 @@ namespace fulgurite {
 namespace {
 
 constexpr std::array<std::string_view, 35> kKeywords = {
-    "False",  "None",   "True",  "and",      "as",     "assert", "async",  "await",    "break",
-    "class",  "continue", "def", "del",      "elif",   "else",   "except", "finally",  "for",
-    "from",   "global", "if",    "import",   "in",     "is",     "lambda", "nonlocal", "not",
-    "or",     "pass",   "raise", "return",   "try",    "while",  "with",   "yield"};
+    "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+    "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+    "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+    "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
 
 // What the text of a program uses besides its values.
 constexpr std::array<std::string_view, 5> kUsed = {"_", "complex", "float", "getattr", "torch"};

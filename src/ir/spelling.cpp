@@ -11,7 +11,7 @@ namespace fulgurite {
 namespace {
 
 struct Row {
-  std::string_view op;     // without the namespace, which is aten
+  std::string_view op;  // without the namespace, which is aten
   std::string_view path;
   std::string_view kinds;  // per argument, with ~ where it is optional
 };

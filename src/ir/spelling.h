@@ -24,8 +24,8 @@ enum class ArgKind : char {
   Bool = 'b',
   Complex = 'c',
   None = 'o',
-  Empty = 'e',       // a list
-  Other = 'v',       // a value of any other type, a list with elements
+  Empty = 'e',  // a list
+  Other = 'v',  // a value of any other type, a list with elements
 };
 
 struct OpSpelling {

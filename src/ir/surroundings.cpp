@@ -38,9 +38,12 @@ std::vector<c10::DeviceType> autocast_devices(const Trace& trace) {
 
 std::string grad_mode_text(GradMode mode) {
   switch (mode) {
-    case GradMode::NoGrad: return "torch.no_grad()";
-    case GradMode::Grad: return "torch.enable_grad()";
-    case GradMode::Inference: return "torch.inference_mode()";
+    case GradMode::NoGrad:
+      return "torch.no_grad()";
+    case GradMode::Grad:
+      return "torch.enable_grad()";
+    case GradMode::Inference:
+      return "torch.inference_mode()";
   }
   return "";
 }

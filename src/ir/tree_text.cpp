@@ -22,12 +22,22 @@ void append_tree(std::string& out, const OutputTree& tree, bool outermost, F&& l
   const bool is_tuple = tree.kind == Kind::Tuple;
   const bool bare = is_tuple && outermost && tree.children.size() > 1;
   switch (tree.kind) {
-    case Kind::Leaf: leaf(out, tree.leaf); return;
-    case Kind::Constant: out += tree.text; return;
-    case Kind::Tuple: out += bare ? "" : "("; break;
-    case Kind::List: out += '['; break;
+    case Kind::Leaf:
+      leaf(out, tree.leaf);
+      return;
+    case Kind::Constant:
+      out += tree.text;
+      return;
+    case Kind::Tuple:
+      out += bare ? "" : "(";
+      break;
+    case Kind::List:
+      out += '[';
+      break;
     case Kind::Dict:
-    case Kind::Object: out += '{'; break;
+    case Kind::Object:
+      out += '{';
+      break;
   }
   for (size_t i = 0; i < tree.children.size(); ++i) {
     if (i > 0) out += ", ";
