@@ -8,6 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.conformance.calls import Settings
+from tests.conformance.databases import databases
 from tests.conformance.refusals import Entry, read_refusals, stale, unlisted
 from tests.conformance.report import causes, summary
 from tests.conformance.results import Store
@@ -229,13 +230,14 @@ def spin(fn, args, kwargs):
     ("call", "status", "kind"), [(abort, CRASH, "SIGABRT"), (spin, HANG, "timeout")]
 )
 def test_a_worker_survives(tmp_path, call, status, kind):
+    databases()  # their import is not to count
     calls = []
 
     def only_sub(fn, args, kwargs):
         calls.append(fn)
         return call(fn, args, kwargs) if len(calls) == 1 else fn(*args, **kwargs)
 
-    worker = Worker(lambda: calling(only_sub), SETTINGS, tmp_path / "log", timeout=1)
+    worker = Worker(lambda: calling(only_sub), SETTINGS, tmp_path / "log", timeout=2)
     try:
         first = worker.run("sub|float32|fwd")
         assert (first.status, first.kind) == (status, kind)
