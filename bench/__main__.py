@@ -7,9 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-import fulgurite
 import torch
 
+import fulgurite
 from bench import compile_times, guards, memory, overhead, tracing
 from bench.contenders import contenders
 

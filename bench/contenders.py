@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import fulgurite
 import torch
+
+import fulgurite
 
 EAGER = "eager"
 FULGURITE = "fulgurite"

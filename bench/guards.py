@@ -2,13 +2,15 @@
 
 from typing import Any
 
-import fulgurite
 import torch
 
+import fulgurite
 from bench.contenders import INDUCTOR, Contender
 from bench.programs import caller, gpt2
 from bench.tables import microseconds, ratio_cell, table
 from bench.timing import interleave
+from fulgurite import _C
+from fulgurite._module import function_of
 
 LAYERS = 12
 
@@ -22,10 +24,10 @@ def run(contenders: list[Contender], seconds: float) -> tuple[str, dict[str, Any
         compiled = fulgurite.jit(workload.module)
         calls["fulgurite call"] = caller(compiled, inputs)
         calls["fulgurite call"]()
-        entry = fulgurite.entry_for(compiled, (), inputs)
-        if entry is None:
+        function = function_of(compiled)
+        if _C.entry_for(function, (), inputs) is None:
             raise SystemExit("no entry serves the call that has just been made")
-        calls["fulgurite guards"] = lambda: fulgurite.entry_for(compiled, (), inputs)
+        calls["fulgurite guards"] = lambda: _C.entry_for(function, (), inputs)
         if INDUCTOR in {c.name for c in contenders}:
             calls["dynamo guards"] = _dynamo_guards(workload.module, inputs)
         timings = interleave(calls, seconds)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import fulgurite
 import torch
 
+import fulgurite
 from bench.contenders import Contender
 from bench.programs import caller
 from bench.tables import table

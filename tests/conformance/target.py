@@ -62,6 +62,8 @@ def load_target(name: str) -> Target:
 
 def _fulgurite() -> Target:
     fulgurite = importlib.import_module("fulgurite")
+    extension = importlib.import_module("fulgurite._C")
+    function_of = importlib.import_module("fulgurite._module").function_of
 
     def check(compiled: Any) -> None:
         fallbacks = fulgurite.compile_data(compiled).fallbacks
@@ -71,11 +73,14 @@ def _fulgurite() -> Target:
             raise Failure(INTERNAL, "not_compiled", "the call never reached the compiled function")
 
     def series(compiled: Any, args: tuple, kwargs: dict) -> Series:
+        entry = extension.entry_for(function_of(compiled), args, kwargs)
+        if entry is None:
+            raise Failure(INTERNAL, "no_entry", "no entry serves the call that was just made")
         programs = [
             Program(trace.name, trace.provenance or "capture", trace.text())
-            for trace in fulgurite.last_traces(compiled)
+            for trace in entry.record.traces
         ]
-        return Series(programs, fulgurite.last_inputs(compiled, args, kwargs))
+        return Series(programs, entry.inputs(args, kwargs))
 
     return Target(
         "fulgurite",

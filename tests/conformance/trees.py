@@ -46,7 +46,7 @@ def _clone(tensor: torch.Tensor, storages: dict[int, torch.UntypedStorage]) -> t
     storage = raw.untyped_storage()
     if storage._cdata not in storages:
         storages[storage._cdata] = storage.clone()
-    new = torch.empty(0, dtype=raw.dtype)
+    new = torch.empty(0, dtype=raw.dtype, device=raw.device)
     new.set_(storages[storage._cdata], raw.storage_offset(), raw.size(), raw.stride())
     if raw.is_conj():
         new = torch._conj(new)
