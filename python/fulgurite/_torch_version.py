@@ -15,6 +15,8 @@ def check_torch() -> None:
     try:
         found = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        raise ImportError(f"fulgurite needs torch {REQUIRED}, and none is installed. {advice}") from None
+        raise ImportError(
+            f"fulgurite needs torch {REQUIRED}, and none is installed. {advice}"
+        ) from None
     if not found.startswith(REQUIRED + "."):
         raise ImportError(f"fulgurite needs torch {REQUIRED}, and {found} is installed. {advice}")

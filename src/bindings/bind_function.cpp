@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "base/error.h"
+#include "base/lru_table.h"
 #include "bindings/entry.h"
 #include "bindings/errors.h"
 #include "bindings/tensor_caster.h"
@@ -26,7 +27,7 @@ constexpr int64_t kReleaseAfterNanoseconds = 50'000;
 
 struct FunctionState {
   explicit FunctionState(size_t capacity) : entries(capacity) {}
-  Entries entries;
+  LruTable<Entry> entries;
   uint64_t hits = 0, misses = 0;
   bool offsets = false;  // some entry depends on where its inputs lie in their storages
 };
@@ -88,13 +89,19 @@ PyObject* ask_python(PyObject* self, const Arguments& arguments, PyObject* const
                                       all.ptr(), keywords.ptr(), nullptr);
 }
 
+std::shared_ptr<Entry> find(FunctionState& state, const Arguments& arguments) {
+  return state.entries.find(hash(arguments.key), [&](const Entry& entry) {
+    return entry.key.matches(arguments) && entry.holds();
+  });
+}
+
 PyObject* call_checked(PyObject* self, PyObject* const* args, Py_ssize_t positional,
                        PyObject* keyword_names) {
   FunctionState& state = *as_function(self)->state;
   Arguments arguments;
   read_arguments(arguments, args, positional, keyword_names, state.offsets);
   if (arguments.declined.empty())
-    if (auto entry = state.entries.find(arguments)) {
+    if (auto entry = find(state, arguments)) {
       ++state.hits;
       if (!entry->eager) return run_entry(*entry, arguments);
       return PyObject_Vectorcall(as_function(self)->target, args, positional, keyword_names);
@@ -110,6 +117,12 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* ke
       [&] { return call_checked(self, args, PyVectorcall_NARGS(flags), keyword_names); });
 }
 
+int visit_entry(const Entry& entry, visitproc visit, void* arg) {
+  Py_VISIT(entry.record.ptr());
+  for (const nb::object& object : entry.key.pins) Py_VISIT(object.ptr());
+  return fulgurite::visit(entry.output, visit, arg);
+}
+
 int traverse(PyObject* self, visitproc visit, void* arg) {
   FunctionObject* f = as_function(self);
   Py_VISIT(Py_TYPE(self));
@@ -117,12 +130,11 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(f->on_miss);
   Py_VISIT(f->dict);
   if (!f->state) return 0;
-  for (const auto& entry : f->state->entries.all()) {
-    Py_VISIT(entry->record.ptr());
-    for (const nb::object& object : entry->key.pins) Py_VISIT(object.ptr());
-    if (int stop = fulgurite::visit(entry->output, visit, arg)) return stop;
-  }
-  return 0;
+  int stop = 0;
+  f->state->entries.for_each([&](const std::shared_ptr<Entry>& entry) {
+    if (!stop) stop = visit_entry(*entry, visit, arg);
+  });
+  return stop;
 }
 
 int clear(PyObject* self) {
@@ -262,7 +274,8 @@ void bind_function(nb::module_& m) {
   m.def("make_entry", &make_entry, nb::arg("key"), nb::arg("compiled").none(), nb::arg("sources"),
         nb::arg("lifted"), nb::arg("output").none(), nb::arg("record"));
   m.def("add_entry", [](nb::handle function, std::shared_ptr<Entry> entry) {
-    checked(function)->state->entries.add(std::move(entry));
+    const uint64_t hashed = hash(entry->key.key);
+    checked(function)->state->entries.add(hashed, std::move(entry));
   });
   m.def("run_entry", &run_now, "Runs an entry on the arguments it was made for.");
   m.def("call_key", [](nb::handle function, nb::tuple args, nb::dict keywords) {
@@ -271,8 +284,9 @@ void bind_function(nb::module_& m) {
   m.def("depend_on_offsets", [](nb::handle function) { checked(function)->state->offsets = true; });
   m.def("depends_on_offsets", [](nb::handle f) { return checked(f)->state->offsets; });
   m.def("entries", [](nb::handle function) {
-    const auto& all = checked(function)->state->entries.all();
-    return std::vector<std::shared_ptr<Entry>>(all.begin(), all.end());
+    std::vector<std::shared_ptr<Entry>> all;
+    checked(function)->state->entries.for_each([&](const auto& entry) { all.push_back(entry); });
+    return all;
   }, "The entries of a function, the most recently used first.");
   m.def("clear_entries", [](nb::handle f) { checked(f)->state->entries.clear(); });
   m.def("cache_hits", [](nb::handle f) { return checked(f)->state->hits; });

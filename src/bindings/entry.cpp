@@ -70,36 +70,4 @@ std::vector<at::Tensor> Entry::inputs(const Arguments& arguments) const {
   return r;
 }
 
-std::shared_ptr<Entry> Entries::find(const Arguments& arguments) {
-  auto bucket = by_hash_.find(hash(arguments.key));
-  if (bucket == by_hash_.end()) return nullptr;
-  for (Order::iterator at : bucket->second) {
-    if (!(*at)->key.matches(arguments) || !(*at)->holds()) continue;
-    if (at != order_.begin()) order_.splice(order_.begin(), order_, at);
-    return *at;
-  }
-  return nullptr;
-}
-
-void Entries::add(std::shared_ptr<Entry> entry) {
-  while (order_.size() >= capacity_) drop_oldest();
-  const uint64_t hashed = hash(entry->key.key);
-  order_.push_front(std::move(entry));
-  auto& bucket = by_hash_[hashed];
-  bucket.insert(bucket.begin(), order_.begin());
-}
-
-void Entries::drop_oldest() {
-  auto bucket = by_hash_.find(hash(order_.back()->key.key));
-  auto& places = bucket->second;
-  places.erase(std::find(places.begin(), places.end(), std::prev(order_.end())));
-  if (places.empty()) by_hash_.erase(bucket);
-  order_.pop_back();
-}
-
-void Entries::clear() {
-  by_hash_.clear();
-  order_.clear();
-}
-
 }  // namespace fulgurite

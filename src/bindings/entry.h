@@ -1,10 +1,8 @@
 // One compiled specialisation of a function, and the calls that it serves.
 #pragma once
 
-#include <list>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "bindings/arguments.h"
@@ -48,25 +46,6 @@ struct Entry {
   bool holds() const;        // what it was compiled for has not changed
   std::string changed() const;
   std::vector<at::Tensor> inputs(const Arguments& arguments) const;
-};
-
-// The entries of one function: found in constant time, least recently used dropped first.
-class Entries {
- public:
-  explicit Entries(size_t capacity) : capacity_(capacity) {}
-
-  std::shared_ptr<Entry> find(const Arguments& arguments);
-  void add(std::shared_ptr<Entry> entry);
-  void clear();
-  const std::list<std::shared_ptr<Entry>>& all() const { return order_; }
-
- private:
-  using Order = std::list<std::shared_ptr<Entry>>;
-  void drop_oldest();
-
-  Order order_;  // the most recently used first
-  std::unordered_map<uint64_t, c10::SmallVector<Order::iterator, 1>> by_hash_;
-  size_t capacity_;
 };
 
 }  // namespace fulgurite
