@@ -89,7 +89,7 @@ void checks_registered(Recorder& recorder, const Call& call) {
   PyObject* object = call.arguments[1];
   read_specials(recorder, object);
   read_bases(recorder, PyType_Check(object) ? (PyTypeObject*)object : Py_TYPE(object));
-  recorder.log.read(Kind::Registrations, call.arguments[0]);
+  recorder.log.read(Kind::Registrations, call.callable);
 }
 
 void advances(Recorder& recorder, const Call& call) {

@@ -220,7 +220,9 @@ std::string describe_callable(PyObject* callable) {
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
     std::string name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
-    if (self && !PyModule_Check(self))
+    bool method = self && !PyModule_Check(self) &&
+                  std::string_view(Py_TYPE(self)->tp_name).substr(0, 8) != "pybind11";
+    if (method)
       return fmt::format("{}.{}()",
                          type_name(PyType_Check(self) ? (PyTypeObject*)self : Py_TYPE(self)), name);
     return fmt::format("{}.{}()", text_of(callable, "__module__"), name);

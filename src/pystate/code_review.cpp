@@ -83,6 +83,8 @@ Treatment treatment_of(PyCodeObject* code) {
     if (is_listed(rest, kExemptOfTorch)) return Treatment::Exempt;
     return Treatment::Watched;
   }
+  const bool library = is_in(file, packages().library) &&
+                       file.find("/site-packages/") == std::string_view::npos;
   for (std::string_view exempt : kExemptOfLibrary)
     if (file.ends_with(exempt)) return Treatment::Exempt;
   for (const MessageCode& message : kMessages)
@@ -90,7 +92,7 @@ Treatment treatment_of(PyCodeObject* code) {
       const char* name = PyUnicode_AsUTF8(code->co_qualname);
       if (name && name == message.function) return Treatment::Message;
     }
-  return Treatment::Watched;
+  return library ? Treatment::Library : Treatment::Watched;
 }
 
 void* make_review(PyCodeObject* code) {

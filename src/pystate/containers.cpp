@@ -11,8 +11,12 @@ namespace {
 
 constexpr int kDeepest = 5;
 
-// The dict behind dict.keys(), dict.values() or dict.items(), or null.
+// The dict behind dict.keys(), dict.values(), dict.items() or a class's __dict__, or null.
 PyObject* viewed_dict(PyObject* object) {
+  if (Py_TYPE(object) == &PyDictProxy_Type) {
+    PyObject* mapping = mapping_behind(object);
+    return mapping && PyDict_Check(mapping) ? mapping : nullptr;
+  }
   if (!PyDictViewSet_Check(object) && !PyDictValues_Check(object)) return nullptr;
   return reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(object)->dv_dict);
 }
@@ -69,7 +73,7 @@ struct Deep {
     read_specials(recorder, object);
     if (PyObject* dict = viewed_dict(object)) object = dict;
     if (Py_TYPE(object)->tp_iternext) return advance(recorder, object);
-    if (callables == Callables::LookInto && PyCallable_Check(object))
+    if (callables == Callables::LookInto && PyCallable_Check(object) && !PyType_Check(object))
       read_callable(recorder, object);
     read_contents(recorder, object);
     if (depth < kDeepest) return elements(object, depth + 1);
@@ -126,6 +130,8 @@ void touch_unknown_items(Recorder& recorder, PyObject* container, const char* ve
 
 void read_key(Recorder& recorder, PyObject* dict, PyObject* key) {
   read_specials(recorder, key);
+  if (PyObject* behind = viewed_dict(dict)) dict = behind;
+  if (!PyDict_Check(dict)) return read_contents(recorder, dict);
   PyObject* canonical = recorder.log.canonical_key(key);
   if (!canonical) return read_contents(recorder, dict);
   recorder.log.read(Kind::Key, dict, canonical);
@@ -141,10 +147,12 @@ void write_key(Recorder& recorder, PyObject* dict, PyObject* key) {
 void read_item(Recorder& recorder, PyObject* container, PyObject* key) {
   read_specials(recorder, container);
   if (is_tensor(container)) return read_deeply(recorder, key);
+  if (viewed_dict(container)) return read_key(recorder, container, key);
   if (is_plain_dict(container)) return read_dict_item(recorder, container, key);
   if (PyList_Check(container)) return read_list_item(recorder, container, key, false);
   if (is_deque(container)) return read_contents(recorder, container);
-  if (is_array(container) || PyByteArray_Check(container)) return read_array(recorder, container);
+  if (PyByteArray_Check(container)) return read_contents(recorder, container);
+  if (is_array(container)) return read_array(recorder, container);
   touch_unknown_items(recorder, container, "reads");
 }
 
@@ -169,7 +177,8 @@ void delete_item(Recorder& recorder, PyObject* container, PyObject* key) {
 void read_membership(Recorder& recorder, PyObject* container, PyObject* item) {
   read_specials(recorder, container);
   if (PyObject* dict = viewed_dict(container)) {
-    if (PyDictKeys_Check(container)) return read_key(recorder, dict, item);
+    if (PyDictKeys_Check(container) || Py_TYPE(container) == &PyDictProxy_Type)
+      return read_key(recorder, dict, item);
     return read_deeply(recorder, container);
   }
   if (PyDict_Check(container)) return read_key(recorder, container, item);

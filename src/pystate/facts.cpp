@@ -83,6 +83,7 @@ Fact fact_of(const Location& location) {
   }
   fact.code = Ref::borrow(reinterpret_cast<PyObject*>(location.where.code));
   fact.instruction = location.where.instruction;
+  fact.variable = variable_at(location.kind, location.container, location.key.get());
   return fact;
 }
 

@@ -49,6 +49,7 @@ struct Fact {
   std::vector<Expected> elements;  // Contents; Function: code, defaults, defaults by name
   Ref code;                        // where it was read first
   int instruction = 0;
+  PyObject** variable = nullptr;  // see variable_at()
   bool dropped = false;
 };
 

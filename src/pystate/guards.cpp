@@ -14,6 +14,7 @@ struct Group {
   PyObject* object;
   PyObject** slot;  // of an instance dict: where its owner keeps it
   uint64_t version;
+  uint64_t order;    // of an OrderedDict, else 0
   int first, count;  // in Program::grouped
 };
 
@@ -31,14 +32,13 @@ struct Alive {
 
 struct Single {
   int fact;
-  PyTypeObject* type;  // to be checked first; null where it is by the holder
+  PyTypeObject* type;   // to be checked first; null where it is by the holder
+  PyObject** variable;  // that is to be compared, where that is all
 };
 
 bool is_grouped_by_dict(const Fact& fact) {
   if (fact.kind == Kind::Key) return true;
-  // The order of an OrderedDict is kept outside of the dict.
-  return (fact.kind == Kind::Contents || fact.kind == Kind::Length) &&
-         PyDict_Check(fact.container) && !PyODict_Check(fact.container);
+  return (fact.kind == Kind::Contents || fact.kind == Kind::Length) && PyDict_Check(fact.container);
 }
 
 bool is_grouped_by_type(const Fact& fact) {
@@ -73,8 +73,6 @@ bool function_holds(const Fact& fact) {
 // holds(), without new objects for the frequent kinds.
 bool holds_fast(const Fact& fact) {
   switch (fact.kind) {
-    case Kind::Cell:
-      return fact.value.matches(PyCell_GET(fact.container));
     case Kind::Item:
       return item_holds(fact);
     case Kind::Function:
@@ -90,6 +88,13 @@ bool holds_fast(const Fact& fact) {
       break;
   }
   return holds(fact);
+}
+
+uint64_t order_of(PyObject* dict) {
+  static uint64_t unknown = uint64_t{1} << 63;  // is never the same again
+  uint64_t state = 0;
+  if (!PyODict_Check(dict)) return 0;
+  return ordered_dict_state(dict, state) ? state : ++unknown;
 }
 
 uint64_t version_of(PyObject* object) {
@@ -153,7 +158,7 @@ void Guards::Program::build_level(const std::vector<int>& members) {
     } else if (is_grouped_by_type(one)) {
       types[one.container].push_back(index);
     } else if ((one.kind != Kind::Class || !anchored) && !is_checked_by_slot(index)) {
-      single.push_back({index, anchored ? nullptr : holder.type});
+      single.push_back({index, anchored ? nullptr : holder.type, one.variable});
     }
   }
   level.facts_end = static_cast<int>(single.size());
@@ -174,7 +179,7 @@ bool Guards::Program::is_checked_by_slot(int index) {
 
 void Guards::Program::add_group(PyObject* object, const std::vector<int>& members) {
   // Version 0 is that of no dict: the facts are compared at the first check.
-  groups.push_back({object, facts->holders.at(object).slot, 0, static_cast<int>(grouped.size()),
+  groups.push_back({object, facts->holders.at(object).slot, 0, 0, static_cast<int>(grouped.size()),
                     static_cast<int>(members.size())});
   grouped.insert(grouped.end(), members.begin(), members.end());
 }
@@ -205,13 +210,16 @@ bool Guards::Program::check_group(Group& group) {
     return false;
   }
   group.version = version_of(group.object);
+  group.order = PyDict_Check(group.object) ? order_of(group.object) : 0;
   return true;
 }
 
 bool Guards::Program::check_single(const Single& one) {
   const Fact& known = fact(one.fact);
   bool same_type = !one.type || Py_TYPE(known.container) == one.type;
-  if (same_type && holds_fast(known)) return true;
+  bool same = same_type && (one.variable ? known.value.matches(*one.variable) : holds_fast(known));
+  if (same) [[likely]]
+    return true;
   failed_fact = one.fact;
   return false;
 }
@@ -225,7 +233,8 @@ bool Guards::Program::check() {
       Group& group = groups[static_cast<size_t>(i)];
       if (group.slot && *group.slot != group.object) [[unlikely]]
         return failed_object = group.object, false;
-      if (dict_version(group.object) != group.version) [[unlikely]] {
+      bool reordered = group.order && order_of(group.object) != group.order;
+      if (dict_version(group.object) != group.version || reordered) [[unlikely]] {
         if (!PyDict_Check(group.object)) return failed_object = group.object, false;
         if (!check_group(group)) return false;
       }

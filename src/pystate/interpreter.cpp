@@ -11,6 +11,7 @@
 #undef Py_BUILD_CORE
 
 #include <opcode.h>
+#include <structmember.h>
 
 namespace fulgurite::pystate {
 
@@ -56,6 +57,8 @@ bool resumes(Frame* frame) {
 }
 
 void set_opcode_events(PyFrameObject* object, bool on) { object->f_trace_opcodes = on; }
+
+PyFrameObject* object_of(const Frame* frame) { return frame->frame_obj; }
 
 bool has_opcode_events(PyFrameObject* object) { return object->f_trace_opcodes; }
 
@@ -123,6 +126,70 @@ PyObject** instance_dict_slot(PyObject* object) {
   return slot;
 }
 
+namespace {
+
+struct OrderedDictLayout {  // _odictobject of Objects/odictobject.c
+  PyDictObject dict;
+  void *first, *last, *fast_nodes;
+  Py_ssize_t fast_nodes_size;
+  void* resize_sentinel;
+  size_t state;
+  PyObject *instance_dict, *weak_references;
+};
+
+// Whether the layout above is this interpreter's: the state changes exactly with the order.
+bool ordered_dict_layout_holds() {
+  if (PyODict_Type.tp_basicsize != sizeof(OrderedDictLayout)) return false;
+  Ref dict = Ref::steal(PyODict_New());
+  auto state = [&] { return reinterpret_cast<OrderedDictLayout*>(dict.get())->state; };
+  auto move = [&] {
+    Ref done = Ref::steal(PyObject_CallMethod(dict.get(), "move_to_end", "i", 1));
+    PyErr_Clear();
+  };
+  bool holds = true;
+  size_t before = state();
+  for (int key : {1, 2}) {
+    Ref number = Ref::steal(PyLong_FromLong(key));
+    holds = holds && PyODict_SetItem(dict.get(), number.get(), Py_None) == 0 && state() > before;
+    before = state();
+  }
+  move();
+  return holds && state() > before && state() < before + 8;
+}
+
+}  // namespace
+
+bool ordered_dict_state(PyObject* dict, uint64_t& state) {
+  static const bool known = ordered_dict_layout_holds();
+  if (known) state = reinterpret_cast<OrderedDictLayout*>(dict)->state;
+  return known;
+}
+
+PyObject** variable_at(Kind kind, PyObject* container, PyObject* key) {
+  if (kind == Kind::Cell) return &reinterpret_cast<PyCellObject*>(container)->ob_ref;
+  if (kind != Kind::Slot) return nullptr;
+  auto named = [&](const char* name) { return PyUnicode_CompareWithASCIIString(key, name) == 0; };
+  PyObject* descriptor = type_lookup(Py_TYPE(container), key);
+  if (descriptor && Py_TYPE(descriptor) == &PyMemberDescr_Type) {
+    PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
+    // Of the two kinds of object members, this one has nothing in place of None.
+    if (member->type != T_OBJECT_EX) return nullptr;
+    return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(container) + member->offset);
+  }
+  if (PyFunction_Check(container)) {
+    auto* function = reinterpret_cast<PyFunctionObject*>(container);
+    if (named("__name__")) return &function->func_name;
+    if (named("__qualname__")) return &function->func_qualname;
+  }
+  if (PyType_Check(container) && Py_TYPE(container)->tp_flags & Py_TPFLAGS_TYPE_SUBCLASS &&
+      reinterpret_cast<PyTypeObject*>(container)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+    auto* type = reinterpret_cast<PyHeapTypeObject*>(container);
+    if (named("__name__")) return &type->ht_name;
+    if (named("__qualname__")) return &type->ht_qualname;
+  }
+  return nullptr;
+}
+
 bool is_bound_slot(PyObject* object) { return Py_TYPE(object) == &_PyMethodWrapper_Type; }
 
 BoundSlot bound_slot(PyObject* object) {
@@ -133,6 +200,14 @@ BoundSlot bound_slot(PyObject* object) {
   };
   auto* bound = reinterpret_cast<Layout*>(object);
   return {bound->descriptor, bound->self};
+}
+
+PyObject* mapping_behind(PyObject* proxy) {
+  struct Layout {  // mappingproxyobject of Objects/descrobject.c
+    PyObject header;
+    PyObject* mapping;
+  };
+  return reinterpret_cast<Layout*>(proxy)->mapping;
 }
 
 SuperParts super_parts(PyObject* object) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "pystate/ref.h"
+#include "pystate/values.h"
 
 struct _PyInterpreterFrame;
 
@@ -42,6 +43,8 @@ bool entered_from_c(Frame* frame);
 // At a call event: whether the frame goes on after a yield or an await.
 bool resumes(Frame* frame);
 
+// The frame object, if one has been made.
+PyFrameObject* object_of(const Frame* frame);
 void set_opcode_events(PyFrameObject* object, bool on);
 bool has_opcode_events(PyFrameObject* object);
 void set_line_events(PyFrameObject* object, bool on);
@@ -74,6 +77,14 @@ PyObject* type_lookup(PyTypeObject* type, PyObject* name);
 // address stays valid while the object lives and its type does not change.
 PyObject** instance_dict_slot(PyObject* object);
 
+// Changes whenever the order of an OrderedDict may have; kept apart from its version. False where
+// that cannot be told.
+bool ordered_dict_state(PyObject* dict, uint64_t& state);
+
+// The variable in memory that is the place, where it is one: a cell, a slot, a name. Null for
+// others. The address stays valid while the container lives and its type does not change.
+PyObject** variable_at(Kind kind, PyObject* container, PyObject* key);
+
 // A bound special method of a C type, such as [].__len__.
 struct BoundSlot {
   PyWrapperDescrObject* descriptor = nullptr;
@@ -81,6 +92,9 @@ struct BoundSlot {
 };
 bool is_bound_slot(PyObject* object);
 BoundSlot bound_slot(PyObject* object);
+
+// What a mappingproxy shows, borrowed.
+PyObject* mapping_behind(PyObject* proxy);
 
 struct SuperParts {
   PyTypeObject* type = nullptr;  // the search begins after it

@@ -31,9 +31,14 @@ Ref cache_key(const CachedFunction& cached, const Call& call) {
   return key;
 }
 
-bool names_an_output(const Call& call) {
-  static PyObject* const out = interned("out");
-  return call.keywords && PySequence_Contains(call.keywords, out) == 1;
+// The argument given as out=, or null.
+PyObject* named_output(const Call& call) {
+  size_t positional = call.positional();
+  for (size_t i = positional; i < call.arguments.size(); i++) {
+    PyObject* name = PyTuple_GET_ITEM(call.keywords, static_cast<Py_ssize_t>(i - positional));
+    if (PyUnicode_CompareWithASCIIString(name, "out") == 0) return call.arguments[i];
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -80,14 +85,14 @@ void changes_tensor_state(Recorder& recorder, const Call& call) {
 }
 
 void computes_on_arrays(Recorder& recorder, const Call& call) {
-  bool arrays = false;
+  bool views = call.self && is_array(call.self);  // the result may share memory with an array
   for (PyObject* argument : call.arguments) {
     read_deeply(recorder, argument);
-    if (!is_array(argument)) continue;
-    arrays = true;
-    if (names_an_output(call)) write_contents(recorder, argument);
+    views = views || is_array(argument);
   }
-  if (!arrays) recorder.expect_fresh(call.at);
+  PyObject* output = named_output(call);
+  if (output && is_array(output)) write_contents(recorder, output);
+  if (!views) recorder.expect_fresh(call.at);
 }
 
 void array_method(Recorder& recorder, const Call& call) {

@@ -27,6 +27,13 @@ bool is_module_body(Frame* frame) {
          file_of(code_of(caller)).starts_with("<frozen importlib");
 }
 
+// "\n  at file:line", as an error shows it.
+std::string at_line(const Where& where) {
+  if (!where.code) return "";
+  return fmt::format("\n  at {}:{}", file_of(where.code),
+                     PyCode_Addr2Line(where.code, where.instruction * 2));
+}
+
 const char* utf8(PyObject* string) {
   const char* text = PyUnicode_Check(string) ? PyUnicode_AsUTF8(string) : nullptr;
   if (!text) PyErr_Clear();
@@ -67,7 +74,7 @@ void Recorder::impure(Impure kind, std::string what) {
   for (const Impurity& known : impurities)
     if (known.kind == kind && known.what == what) return;
   bool raises = raised_ & only(kind);
-  if (raises && !to_raise_) to_raise_ = what;
+  if (raises && !to_raise_) to_raise_ = fmt::format("the function {}{}", what, at_line(log.here));
   impurities.push_back({kind, std::move(what), log.here, raises});
 }
 
@@ -111,9 +118,17 @@ const CodeReview& Recorder::review(PyCodeObject* code) {
   return found;
 }
 
+// Whether the instructions of a frame are seen; those of a frame that ran before are not.
+bool Recorder::is_watched(const Frame* frame) {
+  PyFrameObject* object = frame ? object_of(frame) : nullptr;
+  return object && has_opcode_events(object);
+}
+
 void Recorder::on_call(PyFrameObject* object) {
   Frame* frame = frame_of(object);
   Treatment treatment = review(code_of(frame)).treatment;
+  if (treatment == Treatment::Library)
+    treatment = is_watched(caller_of(frame)) ? Treatment::Watched : Treatment::Exempt;
   bool watched = treatment == Treatment::Watched && !paused_by_;
   if (!previous_.function) set_line_events(object, false);
   set_opcode_events(object, watched);
@@ -181,7 +196,9 @@ void Recorder::enter_from_c(Frame* frame) {
 }
 
 void Recorder::enter_function(PyObject* function) {
-  if (log.is_fresh(function) || log.find(Kind::Function, function, nullptr) != kUnknown) return;
+  static PyObject* const first_part = PyLong_FromLong(0);
+  PyObject* key = log.canonical_key(first_part);
+  if (log.is_fresh(function) || log.find(Kind::Part, function, key) != kUnknown) return;
   log.read(Kind::Function, function);
   log.read_parts(function);
   if (PyObject* defaults = PyFunction_GET_KW_DEFAULTS(function)) log.read(Kind::Contents, defaults);

@@ -197,10 +197,12 @@ Ref buffer_of(PyObject* object) {
   if (view.len <= kLargestBuffer && !references) {
     Ref bytes = Ref::steal(PyBytes_FromStringAndSize(nullptr, view.len));
     PyBuffer_ToContiguous(PyBytes_AS_STRING(bytes.get()), &view, view.len, 'C');
-    size_t sizes = static_cast<size_t>(view.ndim) * sizeof(Py_ssize_t);
-    result =
-        Ref::steal(Py_BuildValue("(zy#y#O)", view.format, reinterpret_cast<char*>(view.shape),
-                                 sizes, reinterpret_cast<char*>(view.strides), sizes, bytes.get()));
+    auto sizes = [&](Py_ssize_t* data) {
+      return PyBytes_FromStringAndSize(reinterpret_cast<char*>(data),
+                                       view.ndim * static_cast<Py_ssize_t>(sizeof(Py_ssize_t)));
+    };
+    result = Ref::steal(
+        Py_BuildValue("(zNNO)", view.format, sizes(view.shape), sizes(view.strides), bytes.get()));
   }
   PyBuffer_Release(&view);
   if (!result) PyErr_Clear();
