@@ -1,0 +1,14 @@
+import torch
+
+@torch.no_grad()
+@torch.autocast("cpu", enabled=False)
+def computation(a, b, p_fc_weight):
+  # a: "cpu f32[2, 2]"
+  # b: "cpu f32[2, 2]"
+  # p_fc_weight: "cpu f32[2, 2]"  model.fc.weight
+
+  # model.py:12:  c = a + b
+  t3 = torch.add(a, b)  # t3: "cpu f32[2, 2]"
+  # model.py:13:  d = self.fc(c)
+  t4 = torch.nn.functional.linear(t3, p_fc_weight)  # t4: "cpu f32[2, 2]"
+  return t4

@@ -1,0 +1,18 @@
+# Constructed by Delete Last Used
+import torch
+
+def fusion0(a, b):  # executor: fused_cpu
+  t2 = torch.add(a, b)  # t2: "cpu f32[2, 2]"
+  t3 = torch.mul(t2, b)  # t3: "cpu f32[2, 2]"
+  return t2, t3
+
+@torch.no_grad()
+@torch.autocast("cpu", enabled=False)
+def computation(a, b):
+  # a: "cpu f32[2, 2]"
+  # b: "cpu f32[2, 2]"
+  t2, t3 = fusion0(a, b)
+  del a, b
+  t4 = torch.mm(t2, t3)  # t4: "cpu f32[2, 2]"  # executor: aten
+  del t2
+  return t3, t4
