@@ -9,5 +9,5 @@ def computation(x):
     t3 = torch.ops.aten.exp.default(t2)  # t3: "cpu f32[2]"
   with torch.inference_mode():
     t4 = torch.ops.aten.abs.default(t3)  # t4: "cpu f32[2]"
-  t5 = torch.ops.aten.neg.default(t4)  # t5: "cpu f32[2] grad"
+  t5 = torch.ops.aten.neg.default(t4)  # t5: "cpu f32[2]"
   return t5

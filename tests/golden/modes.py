@@ -9,5 +9,5 @@ def computation(x):
     t3 = torch.exp(t2)  # t3: "cpu f32[2]"
   with torch.inference_mode():
     t4 = torch.abs(t3)  # t4: "cpu f32[2]"
-  t5 = torch.neg(t4)  # t5: "cpu f32[2] grad"
+  t5 = torch.neg(t4)  # t5: "cpu f32[2]"
   return t5
