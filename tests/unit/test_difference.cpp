@@ -118,8 +118,8 @@ TEST_CASE("an object is the dict that it is printed as") {
   Trace object = program(), dict = program();
   object.output_tree.kind = OutputTree::Kind::Object;
   object.output_tree.text = "ModelOutput";
-  object.output_tree.keys = {"a", "b"};
+  object.output_tree.keys = {"'a'", "'b'"};
   dict.output_tree.kind = OutputTree::Kind::Dict;
-  dict.output_tree.keys = {"\"a\"", "\"b\""};
+  dict.output_tree.keys = object.output_tree.keys;
   CHECK(difference(object, dict) == "");
 }

@@ -119,11 +119,26 @@ Trace epilogue() {
   list.children = {other, constant};
   object.kind = OutputTree::Kind::Object;
   object.text = "ModelOutput";
-  object.keys = {"logits", "state"};
+  object.keys = {"'logits'", "'state'"};
   object.children = {leaf, list};
   trace.output_tree.kind = OutputTree::Kind::Tuple;
   trace.output_tree.children = {object};
   return trace;
+}
+
+std::string returned(OutputTree tree) {
+  Trace trace;
+  trace.output_tree = std::move(tree);
+  const std::string text = print(trace);
+  return text.substr(text.find("  return"));
+}
+
+OutputTree node(OutputTree::Kind kind, std::string text, std::vector<OutputTree> children = {}) {
+  OutputTree tree;
+  tree.kind = kind;
+  tree.text = std::move(text);
+  tree.children = std::move(children);
+  return tree;
 }
 
 Trace nothing() {
@@ -151,6 +166,21 @@ TEST_CASE("programs") {
     check_golden(std::string(name) + ".explicit.py", print(trace, {.explicit_calls = true}));
   }
   check_golden("captured.depth.py", print(captured(), {.depth = 1}));
+}
+
+TEST_CASE("what is returned") {
+  using Kind = OutputTree::Kind;
+  const OutputTree one = node(Kind::Constant, "1"),
+                   unwritten = node(Kind::Constant, "...  # Cache");
+  CHECK(returned(one) == "  return 1\n");
+  CHECK(returned(node(Kind::Tuple, "", {one})) == "  return (1,)\n");
+  CHECK(returned(node(Kind::Tuple, "", {one, one})) == "  return 1, 1\n");
+  CHECK(returned(node(Kind::List, "", {node(Kind::Tuple, "", {one, one})})) ==
+        "  return [(1, 1)]\n");
+  CHECK(returned(node(Kind::List, "")) == "  return []\n");
+  OutputTree object = node(Kind::Object, "Output", {one, unwritten});
+  object.keys = {"'a'", "'b'"};
+  CHECK(returned(object) == "  return {'a': 1, 'b': ...}  # Output, Cache\n");
 }
 
 TEST_CASE("times are shown when asked for") {
