@@ -15,7 +15,7 @@ struct OutputTree {
     List,
     Dict,      // `keys` are Python text, printed as they stand
     Object,    // any other container (a dataclass, a ModelOutput): `text` names its type, `keys`
-               // its fields; printed as a dict, with that name in a comment
+               // its fields; printed as a dict, as a tuple without keys, with that name in a comment
   };
 
   Kind kind = Kind::Tuple;

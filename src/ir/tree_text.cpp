@@ -18,8 +18,10 @@ bool is_unwritten(const OutputTree& tree) {
 template <class F>
 void append_tree(std::string& out, const OutputTree& tree, bool outermost, F&& word) {
   if (tree.kind == Kind::Leaf || tree.kind == Kind::Constant) return word(out, tree);
-  const bool keyed = tree.kind == Kind::Dict || tree.kind == Kind::Object;
-  const bool bare = tree.kind == Kind::Tuple && outermost && tree.children.size() > 1;
+  // An object whose fields have no names is a tuple with a type of its own.
+  const bool tuple = tree.kind == Kind::Tuple || (tree.kind == Kind::Object && tree.keys.empty());
+  const bool keyed = !tuple && tree.kind != Kind::List;
+  const bool bare = tuple && outermost && tree.children.size() > 1;
   const std::string_view brackets = bare                      ? ""
                                     : keyed                   ? "{}"
                                     : tree.kind == Kind::List ? "[]"
@@ -30,7 +32,7 @@ void append_tree(std::string& out, const OutputTree& tree, bool outermost, F&& w
     if (keyed) out.append(i < tree.keys.size() ? tree.keys[i] : "None").append(": ");
     append_tree(out, tree.children[i], false, word);
   }
-  if (tree.kind == Kind::Tuple && tree.children.size() == 1) out += ',';
+  if (tuple && tree.children.size() == 1) out += ',';
   out += brackets.substr(std::min<size_t>(1, brackets.size()));
 }
 

@@ -54,6 +54,7 @@ TEST_CASE("what does not make another program") {
           t.calls[2].body = {t.calls[1]};
           t.epilogue = 3;
         }) == "");
+  CHECK(after([](Trace& t) { t.values[2].type.requires_grad = true; }) == "");
   CHECK(after([](Trace& t) {  // other numbers: one more value, which nothing uses
           t.values.insert(t.values.begin() + 2, t.values[2]);
           for (Call& call : t.calls)
@@ -95,7 +96,10 @@ TEST_CASE("what does") {
   CHECK(says([](Trace& t) { t.values[1].type.sizes[0] = 3; }, "input 1: "));
   CHECK(says([](Trace& t) { t.values[4].type.strides[0] = 7; }, "strides (7, 1)"));
   CHECK(says([](Trace& t) { t.values[4].type.offset = 7; }, "offset 0 and 7"));
-  CHECK(says([](Trace& t) { t.values[4].type.requires_grad = true; }, "grad"));
+  CHECK(says([](Trace& t) { t.values[4].type.requires_grad = true; },
+             "output 1: whether it requires grad"));
+  CHECK(says([](Trace& t) { t.values[1].type.requires_grad = true; },
+             "input 1: whether it requires grad"));
   CHECK(says([](Trace& t) { t.values[4].type.conj = true; }, "conj"));
   CHECK(says([](Trace& t) { t.values[3].type.storage = 9; }, "which values share its memory"));
   CHECK(says([](Trace& t) { t.values[4].type.storage = t.values[0].type.storage; },
@@ -108,7 +112,8 @@ TEST_CASE("what does") {
 
 TEST_CASE("outputs are part of the program") {
   CHECK(says([](Trace& t) { t.outputs.pop_back(); }, "2 outputs and 1"));
-  CHECK(says([](Trace& t) { std::swap(t.outputs[0], t.outputs[1]); }, "output 0"));
+  CHECK(says([](Trace& t) { std::swap(t.outputs[0], t.outputs[1]); },
+             "output 0: which of the values it is"));
   CHECK(says([](Trace& t) { t.output_tree.kind = OutputTree::Kind::List; },
              "the outputs' structure: <0>, <1> and [<0>, <1>]"));
   CHECK(says([](Trace& t) { t.output_tree.children.pop_back(); }, "structure"));

@@ -181,6 +181,8 @@ TEST_CASE("what is returned") {
   OutputTree object = node(Kind::Object, "Output", {one, unwritten});
   object.keys = {"'a'", "'b'"};
   CHECK(returned(object) == "  return {'a': 1, 'b': ...}  # Output, Cache\n");
+  CHECK(returned(node(Kind::Object, "return_types.max", {one, one})) ==
+        "  return 1, 1  # return_types.max\n");
 }
 
 TEST_CASE("times are shown when asked for") {
