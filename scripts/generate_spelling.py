@@ -2,9 +2,10 @@
 
 A printed program must call the operator that the trace has. `torch.ops.aten.add.Tensor(a, b)` does
 so by construction; `torch.add(a, b)` does so only if Python's argument parser chooses that overload
-and hands over the same arguments. This script asks the parser of the installed torch: it calls every
-public binding that has an operator's name with arguments of every kind that the operator's schema
-allows, and watches above autograd which overload arrives with which arguments. No kernel is run.
+and hands over the same arguments. This script asks the parser of the installed torch: it calls
+every public binding that has an operator's name with arguments of every kind that the operator's
+schema allows, and watches above autograd which overload arrives with which arguments. No kernel
+runs.
 
     python scripts/generate_spelling.py           # rewrite the table
     python scripts/generate_spelling.py --check   # fail if it is not current

@@ -7,9 +7,10 @@ import math
 
 import pytest
 import torch
+from torch import nn
+
 from fulgurite import _C, _tracing
 from fulgurite._outputs import Outputs
-from torch import nn
 
 F = torch.nn.functional
 MODES = {

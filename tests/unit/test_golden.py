@@ -8,7 +8,7 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-PROGRAMS = sorted(p.stem for p in GOLDEN.glob("*.py") if ".explicit" not in p.name)
+PROGRAMS = sorted(p.stem for p in GOLDEN.glob("*.txt") if ".explicit" not in p.name)
 
 
 def inputs_of(text: str) -> list[torch.Tensor]:
@@ -37,9 +37,9 @@ def run(text: str):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_runs(name):
-    text = (GOLDEN / f"{name}.py").read_text()
+    text = (GOLDEN / f"{name}.txt").read_text()
     results = run(text)
-    explicit = GOLDEN / f"{name}.explicit.py"
+    explicit = GOLDEN / f"{name}.explicit.txt"
     if explicit.exists():
         leaves, structure = tree_flatten(results)
         expected, expected_structure = tree_flatten(run(explicit.read_text()))
@@ -48,12 +48,12 @@ def test_program_runs(name):
 
 
 def test_grad_modes():
-    y, (x,) = run((GOLDEN / "modes.py").read_text())
+    y, (x,) = run((GOLDEN / "modes.txt").read_text())
     assert torch.equal(y, -x.sin().cos().exp().abs())
     assert not y.requires_grad
 
 
 def test_ambient_autocast_does_not_act():
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        result, _ = run((GOLDEN / "captured.py").read_text())
+        result, _ = run((GOLDEN / "captured.txt").read_text())
     assert result.dtype == torch.float32

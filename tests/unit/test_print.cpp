@@ -162,10 +162,10 @@ TEST_CASE("programs") {
       {"results", results()},   {"epilogue", epilogue()}, {"nothing", nothing()}};
   for (const auto& [name, trace] : programs) {
     verify(trace, "the test");
-    check_golden(std::string(name) + ".py", print(trace));
-    check_golden(std::string(name) + ".explicit.py", print(trace, {.explicit_calls = true}));
+    check_golden(std::string(name) + ".txt", print(trace));
+    check_golden(std::string(name) + ".explicit.txt", print(trace, {.explicit_calls = true}));
   }
-  check_golden("captured.depth.py", print(captured(), {.depth = 1}));
+  check_golden("captured.depth.txt", print(captured(), {.depth = 1}));
 }
 
 TEST_CASE("what is returned") {

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,10 +55,10 @@ def test_calls_are_what_they_say(spelled):
     wrong = []
     with observer.watching():
         for name, printed, full in spelled:
-            expected = observer.observe(lambda: eval(full, scope))
+            expected = observer.observe(partial(eval, full, scope))
             if expected is not None:
                 assert expected[0].name() == name.removesuffix(".default"), full
-            arrived = observer.observe(lambda: eval(printed, scope))
+            arrived = observer.observe(partial(eval, printed, scope))
             pretty = "torch.ops." not in printed
             tally["pretty" if pretty else "torch.ops"] += 1
             tally["did not arrive"] += expected is None
