@@ -162,8 +162,7 @@ std::string CallText::append_arg(std::string& out, const Arg& arg,
     case Arg::Kind::Constant:
       break;
   }
-  std::string odd = append_literal(out, arg.constant, *schema.real_type());
-  return odd.empty() ? odd : fmt::format("{}: {}", schema.name(), odd);
+  return append_literal(out, arg.constant, *schema.real_type());
 }
 
 CallText::Form CallText::form_of(const Call& call) {
@@ -196,7 +195,10 @@ std::string CallText::append_aten(std::string& out, const Call& call) {
   std::string note;
   auto append_noted = [&](size_t i) {
     std::string found = append_arg(out, call.args[i], schema[i]);
-    if (note.empty()) note = std::move(found);
+    const bool number =
+        call.args[i].kind == Arg::Kind::Constant && call.args[i].constant.isTensor();
+    if (number && !form.spelling.accepts(i, ArgKind::Number)) found = "Python takes no number here";
+    if (note.empty() && !found.empty()) note = fmt::format("{}: {}", schema[i].name(), found);
   };
   if (method) append_noted(0);
   out += form.pretty ? form.spelling.path : std::string_view(form.spelling.ops);

@@ -285,8 +285,19 @@ TEST_CASE("a generator of the program's own has no literal") {
   add_call(trace, "aten::bernoulli", "", {of(x), literal(generator)}, f32({2}));
   set_outputs(trace, {1});
   CHECK(print(trace).find("t1 = torch.bernoulli(x, generator=None)  # t1: \"cpu f32[2]\"  "
-                          "# not written: generator: a generator of the program's own\n") !=
+                          "# note: generator: one of the program's own, written as None\n") !=
         std::string::npos);
+}
+
+TEST_CASE("numbers that Python cannot pass") {
+  Trace trace;
+  const ValueId x = add_input(trace, "x", f32({2}));
+  add_call(trace, "aten::maximum", "", {of(x), wrapped(2)}, f32({2}));
+  add_call(trace, "aten::mul", "Tensor", {of(x), wrapped(2)}, f32({2}));
+  set_outputs(trace, {1, 2});
+  CHECK(print(trace).find("  t1 = torch.ops.aten.maximum.default(x, 2)  # t1: \"cpu f32[2]\"  "
+                          "# note: other: Python takes no number here\n"
+                          "  t2 = torch.mul(x, 2)  # t2: \"cpu f32[2]\"\n") != std::string::npos);
 }
 
 TEST_CASE("comments stay on their line") {
