@@ -167,7 +167,7 @@ class Program {
     }
     if (!call.executor.empty() && call.op.aten)
       fmt::format_to(end(), "  # executor: {}", one_line(call.executor));
-    if (!note.empty()) fmt::format_to(end(), "  # not written: {}", one_line(note));
+    if (!note.empty()) fmt::format_to(end(), "  # note: {}", one_line(note));
     if (below) {
       const std::string line = "\n" + indentation(indent) + "# ";
       out_ += line;
