@@ -100,7 +100,6 @@ class CopyRemoval {
 
   void run() {
     if (storage_of_.empty()) return;
-    std::erase_if(trace_.calls, [&](const Call& call) { return is_removed(call); });
     rename(trace_.calls);
     for (ValueId& id : trace_.outputs) id = renamed(id);
     for (Value& value : trace_.values)
@@ -118,6 +117,7 @@ class CopyRemoval {
     return removed;
   }
   void rename(std::vector<Call>& calls) const {
+    std::erase_if(calls, [&](const Call& call) { return is_removed(call); });
     for (Call& call : calls) {
       for (auto* args : {&call.args, &call.results})
         for (Arg& arg : *args)
@@ -150,16 +150,27 @@ bool is_needless(const Trace& trace, const ConstantCopy& copy) {
   });
 }
 
+// Without anything to differentiate, grad mode and no_grad are the same.
+void drop_grad_mode(std::vector<Call>& calls) {
+  for (Call& call : calls) {
+    if (call.mode == GradMode::Grad) call.mode = GradMode::NoGrad;
+    drop_grad_mode(call.body);
+  }
+}
+
 }  // namespace
 
 Trace normalise(Trace trace, GradMode entry_mode, const std::vector<ConstantCopy>& copies) {
-  trace.calls = Opener(trace).run(std::move(trace.calls));
   CopyRemoval removal(trace);
   for (const ConstantCopy& copy : copies)
     if (is_needless(trace, copy)) removal.remove(copy);
   removal.run();
+  trace.calls = Opener(trace).run(std::move(trace.calls));
   trace.mode = entry_mode;
-  if (entry_mode == GradMode::Grad && !any_requires_grad(trace)) trace.mode = GradMode::NoGrad;
+  if (entry_mode != GradMode::Inference && !any_requires_grad(trace)) {
+    trace.mode = GradMode::NoGrad;
+    drop_grad_mode(trace.calls);
+  }
   return trace;
 }
 
