@@ -6,7 +6,9 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+# NDEBUG always, as libtorch was built: without it, torch's headers lay out RecordFunction and count
+# references in another way. Our own invariants do not hang on it.
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -DNDEBUG -D_GLIBCXX_ASSERTIONS")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 # -fPIC for executables too: CMake would give them -fPIE, and g++ refuses a precompiled header that
@@ -14,7 +16,8 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 add_compile_options(-fPIC)
 
 add_library(fulgurite_warnings INTERFACE)
-target_compile_options(fulgurite_warnings INTERFACE -Wall -Wextra -Wno-unused-parameter -Winvalid-pch)
+target_compile_options(fulgurite_warnings INTERFACE
+  -Wall -Wextra -Wno-unused-parameter -Winvalid-pch)
 
 find_program(ccache_program ccache)
 if(ccache_program)

@@ -113,7 +113,7 @@ PY
 }
 
 describe_torch() {
-  "$venv_python" -c '
+  "$venv_python" -W ignore -c '
 import torch
 built_for = "CUDA " + torch.version.cuda if torch.version.cuda else "the CPU"
 print("torch", torch.__version__, "is built for", built_for)'
@@ -131,7 +131,9 @@ python_packages() {
     say "installing $(grep -v '^#' requirements-torch.txt)"
     logged pip-torch "$venv_python" -m pip install --requirement requirements-torch.txt
   fi
-  say "$(describe_torch)" || fail "torch is installed, but cannot be imported"
+  local torch
+  torch=$(describe_torch) || fail "torch is installed, but cannot be imported; see above"
+  say "$torch"
   say "installing requirements-dev.txt"
   "$venv_python" -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' \
     >"$logs/torch-constraint.txt"

@@ -1,10 +1,13 @@
-"""Nothing in the repository speaks of one machine: no home folders, no registries' hosts."""
+"""Nothing in the repository speaks of one machine: no home folders, no registries' hosts.
+
+A comment that needs an example writes /home/me.
+"""
 
 import re
 
 from gates.tree import Tree, Violation, line_at
 
-FOLDER = re.compile(r"(?<![\w.$}:)/-])/(?:home|root|work|opt|mnt|Users|private)/[\w.]")
+FOLDER = re.compile(r"(?<![\w.$}:)/-])/(?:home(?!/me\b)|root|work|opt|mnt|Users|private)/[\w.]")
 HOST = re.compile(
     r"\b(?:pypi\.(?:org|python)|pythonhosted\.|download\.pytorch\.|registry\.npmjs\.|"
     r"(?:deb|security|ftp)\.debian\.|archive\.ubuntu\.)"

@@ -258,6 +258,17 @@ nb::object run_now(nb::handle function, std::shared_ptr<Entry> entry, nb::tuple 
   return result;
 }
 
+std::shared_ptr<Entry> entry_for(nb::handle function, nb::tuple args, nb::dict keywords) {
+  FunctionState& state = *checked(function)->state;
+  const GivenCall call(args, keywords, state.offsets);
+  return call.arguments.declined.empty() ? find(state, call.arguments) : nullptr;
+}
+
+std::vector<at::Tensor> inputs_of(const Entry& entry, nb::tuple args, nb::dict keywords) {
+  const GivenCall call(args, keywords, false);
+  return entry.inputs(call.arguments);
+}
+
 }  // namespace
 
 void bind_function(nb::module_& m) {
@@ -270,6 +281,7 @@ void bind_function(nb::module_& m) {
       .def_ro("record", &Entry::record)
       .def_ro("hits", &Entry::hits)
       .def_ro("eager", &Entry::eager)
+      .def("inputs", &inputs_of, "The tensors that its traces take when it serves a call.")
       .def("changed", &Entry::changed, "What no longer holds of the tensors that it lifted; ''.");
   m.def("make_entry", &make_entry, nb::arg("key"), nb::arg("compiled").none(), nb::arg("sources"),
         nb::arg("lifted"), nb::arg("output").none(), nb::arg("record"));
@@ -281,6 +293,7 @@ void bind_function(nb::module_& m) {
   m.def("call_key", [](nb::handle function, nb::tuple args, nb::dict keywords) {
     return CallKey(GivenCall(args, keywords, checked(function)->state->offsets).arguments);
   });
+  m.def("entry_for", &entry_for, "The entry that would serve a call, or None; nothing is run.");
   m.def("depend_on_offsets", [](nb::handle function) { checked(function)->state->offsets = true; });
   m.def("depends_on_offsets", [](nb::handle f) { return checked(f)->state->offsets; });
   m.def("entries", [](nb::handle function) {

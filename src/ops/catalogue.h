@@ -8,6 +8,7 @@
 
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/op_registration/infer_schema.h>
 
 namespace fulgurite {
 
@@ -17,8 +18,12 @@ struct HiddenWrites {
   const char* flag = nullptr;  // the bool argument that switches them on; "" for always
 };
 
-// Makes the kernel of a meta rule; see meta_kernel below.
-using MetaRule = c10::KernelFunction (*)();
+// A function that gives the results of an operator for meta tensors; see `rule` below.
+struct MetaRule {
+  c10::KernelFunction (*kernel)() = nullptr;
+  c10::FunctionSchema (*schema)() = nullptr;  // as inferred from the function's signature
+  constexpr explicit operator bool() const { return kernel; }
+};
 
 struct OpRecord {
   std::string_view op;   // "relu", "where.self", "quantized::dropout"; of aten where not said
@@ -33,7 +38,7 @@ struct OpRecord {
   bool changes_metadata = false;  // of an argument, as resize_ does
   bool reads_data = false;        // Python values or shapes depend on data
   bool fixed_shape = false;       // tagged dynamic_output_shape, but not in all uses
-  MetaRule meta = nullptr;        // where torch's own meta kernel is in Python
+  MetaRule meta{};                // where torch's own meta kernel is in Python
 };
 
 // Compile-time checks of a family's records.
@@ -49,13 +54,14 @@ consteval std::array<OpRecord, n> checked(std::array<OpRecord, n> records) {
   return records;
 }
 
-template <auto f>
-c10::KernelFunction make_meta_kernel() {
-  return c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(f));
-}
 // The rule that calls the function `f`, whose signature is that of the operator in C++.
 template <auto f>
-inline constexpr MetaRule meta_kernel = &make_meta_kernel<f>;
+inline constexpr MetaRule rule{
+    [] { return c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(f)); },
+    [] {
+      using Function = std::remove_pointer_t<decltype(f)>;
+      return c10::inferFunctionSchemaFlattenedReturns<Function>();
+    }};
 
 // All records, one span per family.
 std::span<const std::span<const OpRecord>> catalogue();

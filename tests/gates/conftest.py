@@ -1,4 +1,5 @@
 import pytest
+
 from gates.tree import Tree
 
 

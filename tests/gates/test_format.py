@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from gates import format as format_gate
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,6 +1,7 @@
 import textwrap
 
 import pytest
+
 from gates import cpp, lengths
 
 CPP = r"""

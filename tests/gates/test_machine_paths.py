@@ -1,4 +1,5 @@
 import pytest
+
 from gates import machine_paths
 
 # Put together here, so that this file passes the gate itself.
@@ -14,7 +15,15 @@ def test_found_in_any_text(tree, word):
 
 
 @pytest.mark.parametrize(
-    "text", ["$HOME/x", "build/work/x", "https://example.com/home/x", "/usr/bin/env bash", "and/or"]
+    "text",
+    [
+        "/home/me/model.py",
+        "$HOME/x",
+        "build/work/x",
+        "https://example.com/home/x",
+        "/usr/bin/env bash",
+        "and/or",
+    ],
 )
 def test_other_paths_pass(tree, text):
     assert machine_paths.check(tree({"docs/a.md": text})) == []

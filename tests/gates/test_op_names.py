@@ -1,4 +1,5 @@
 import pytest
+
 from gates import op_names
 
 

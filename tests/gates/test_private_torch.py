@@ -1,4 +1,5 @@
 import pytest
+
 from gates import private_torch
 
 OPENING = "template struct Open<&c10::OperatorHandle::operatorDef_>;\n"

@@ -29,7 +29,8 @@ Index make_index() {
 }  // namespace
 
 std::span<const std::span<const OpRecord>> catalogue() {
-  static const std::array all{families::effects, families::random};
+  static const std::array all{families::effects, families::factories, families::pointwise,
+                              families::random, families::views};
   return all;
 }
 

@@ -5,7 +5,6 @@
 
 namespace fulgurite::catalogue_families {
 
-extern const std::span<const OpRecord> effects;
-extern const std::span<const OpRecord> random;
+extern const std::span<const OpRecord> effects, factories, pointwise, random, views;
 
 }  // namespace fulgurite::catalogue_families
