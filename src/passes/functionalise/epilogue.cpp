@@ -25,8 +25,11 @@ class Epilogue {
     out_.source = out_.module = -1;
     for (StorageState& storage : state_.storages) find_final_values(storage);
     std::vector<ValueId> results = in_.outputs;
-    for (ValueId& id : results)
-      if (!in_input_memory(id)) id = final_output(id);
+    std::vector<bool> later;
+    for (ValueId& id : results) {
+      later.push_back(in_input_memory(id));
+      if (!later.back()) id = final_output(id);
+    }
     find_moved_inputs();
 
     out_.trace.epilogue = static_cast<int32_t>(out_.trace.calls.size());
@@ -34,7 +37,7 @@ class Epilogue {
     for (const FinalCopy& copy : copies_) write_input(copy);
     for (StorageState& storage : state_.storages) hand_to_inputs(storage);
     for (size_t i = 0; i < results.size(); ++i)
-      if (in_input_memory(in_.outputs[i])) results[i] = final_output(in_.outputs[i]);
+      if (later[i]) results[i] = final_output(results[i]);
     change_inputs();
     out_.trace.outputs = std::move(results);
   }
@@ -109,7 +112,7 @@ class Epilogue {
   ValueId in_final_memory(ValueId id) {
     StorageState* storage = storage_of(state_, id);
     const ValueId result = current(state_, id);
-    if (!storage || !storage->written) return result;
+    if (!storage) return result;
     const ValueId holder = laid_out_holder(state_, *storage);
     if (new_type(holder).storage == new_type(result).storage || !is_shared(id)) return result;
     return view_of_holder(state_, *storage, old_type(id));
