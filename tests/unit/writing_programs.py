@@ -488,7 +488,7 @@ def foreach(x):
 def foreach_meets_itself(x):
     y = x * 1
     torch._foreach_mul_([y[0], y[0]], [y[0], y[1]])
-    torch._foreach_add_([y[1], y[2]], y[1, 0])
+    torch._foreach_addcmul_([y[1], y[2, :3]], [y[2], y[1, 1:]], [y[0], y[0, :3]])
     return y
 
 
@@ -499,12 +499,12 @@ def sgd_step():
 
     def step(x):
         parameters = list(linear.parameters())
-        gradients = torch.autograd.grad(linear(x).square().mean(), parameters)
-        with torch.no_grad():
-            for p, m, g in zip(parameters, momentum, gradients, strict=True):
-                m.mul_(0.9).add_(g)
-                p.sub_(m, alpha=0.1)
-        return linear(x).detach()
+        with torch.enable_grad():
+            gradients = torch.autograd.grad(linear(x).square().mean(), parameters)
+        for p, m, g in zip(parameters, momentum, gradients, strict=True):
+            m.mul_(0.9).add_(g)
+            p.sub_(m, alpha=0.1)
+        return linear(x)
 
     return step
 
