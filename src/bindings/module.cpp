@@ -13,6 +13,7 @@ NB_MODULE(_C, m) {
   fulgurite::bind_ops(m);
   fulgurite::bind_pystate(m);
   fulgurite::bind_function(m);
+  fulgurite::bind_capture(m);
   fulgurite::bind_jit(m);
 
   fulgurite::LanguageHooks hooks;
