@@ -62,23 +62,12 @@ def _compile(function, key, signature, args, kwargs):
     """(entry, None), or (None, f) where the call ended in an exception and f() runs it eagerly."""
     start = time.perf_counter()
     target = function.target
-    tracer = _C.Tracer()
-    given = substitute(tracer, target, args, kwargs)
-    ambient = _C.ambient_key()
-    try:
-        with _tracing.listening(tracer):
-            result = target(*given.args, **given.kwargs)
-    except Unsupported:
-        raise
-    except Exception as error:
-        return None, lambda: _eager_after(function, error, args, kwargs)
-    _check_undisturbed(given, ambient)
-    outputs = Outputs(result, _is_old(args, kwargs))
-    captured = _C.finish(tracer, outputs.tensors, outputs.tree)
-    lifted, sources = _sources(given.sources, captured.lifted)
-    _names.name_inputs(captured, target, args, kwargs)
+    with _C.PlaceTracking(_names.module_paths(target, args, kwargs)):
+        program = _capture(target, args, kwargs)
+    if program.raised:
+        return None, lambda: _eager_after(function, program.raised, args, kwargs)
     captured_at = time.perf_counter()
-    compiled = _C.compile_captured(captured, function.state.options.verify)
+    compiled = _C.compile_captured(program.captured, function.state.options.verify)
     record = Record(
         signature,
         traces=compiled.series,
@@ -91,20 +80,55 @@ def _compile(function, key, signature, args, kwargs):
     if _C.uses_offsets(compiled) and not _C.depends_on_offsets(function):
         _C.depend_on_offsets(function)
         key = _C.call_key(function, args, kwargs)
-    return _C.make_entry(key, compiled, sources, lifted, outputs.template, record), None
+    lifted, sources = _sources(program.sources, program.captured.lifted)
+    return _C.make_entry(key, compiled, sources, lifted, program.template, record), None
 
 
-def _eager_after(function, error, args, kwargs):
+@dataclasses.dataclass
+class _Program:
+    """A captured call: its trace, for each argument input the index of the tensor among the
+    call's, and how to build its result. Or `raised`, what the user's code raised."""
+
+    captured: object = None
+    sources: list = None
+    template: tuple = None
+    raised: str = ""
+
+
+def _capture(target, args, kwargs):
+    tracer = _C.Tracer()
+    given = substitute(tracer, target, args, kwargs)
+    ambient = _C.ambient_key()
+    try:
+        with _tracing.listening(tracer):
+            result = target(*given.args, **given.kwargs)
+    except Unsupported:
+        raise
+    except Exception as error:
+        return _Program(raised=f"the capture raised {type(error).__name__}: {error}")
+    _check_undisturbed(given, ambient, tracer)
+    outputs = Outputs(result, _is_old(args, kwargs))
+    captured = _C.finish(tracer, outputs.tensors, outputs.tree)
+    _names.name_inputs(captured, target, args, kwargs)
+    return _Program(captured, given.sources, outputs.template)
+
+
+def _eager_after(function, raised, args, kwargs):
     """The captured call raised: eager raises its own error, with its own traceback.
 
     Where eager does not raise, the capture was at fault, and the result is eager's.
     """
     result = function.target(*args, **kwargs)
-    function.state.note_fallback(f"the capture raised {type(error).__name__}: {error}")
+    function.state.note_fallback(raised)
     return result
 
 
-def _check_undisturbed(given, ambient):
+def _check_undisturbed(given, ambient, tracer):
+    if tracer.grads:
+        raise Unsupported(
+            "the function calls backward(), which leaves gradients in .grad; use "
+            "torch.autograd.grad in it, or call backward() on what it returns"
+        )
     container = given.changed()
     if container is not None:
         raise Unsupported(

@@ -21,6 +21,16 @@ def name_inputs(captured, target, args, kwargs):
         captured.name_lifted(index, kind, path, name)
 
 
+def module_paths(target, args, kwargs):
+    """{id(module): path} for the modules that can be found from the function and its arguments."""
+    paths = {}
+    for name, value in _roots(target, args, kwargs):
+        if isinstance(value, torch.nn.Module):
+            for path, module in value.named_modules(remove_duplicate=False):
+                paths.setdefault(id(module), f"{name}.{path}" if path else name)
+    return paths
+
+
 def _places(target, args, kwargs):
     """{id(tensor): (kind, path)} for what can be found from the function and its arguments."""
     places = {}

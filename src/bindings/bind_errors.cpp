@@ -68,6 +68,8 @@ void bind_errors(nb::module_& m) {
       set_error(error);
     } catch (const c10::Error&) {
       set_error(error);
+    } catch (::python_error&) {
+      set_error(error);
     }
   });
 }

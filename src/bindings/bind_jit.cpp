@@ -8,15 +8,41 @@
 #include "bindings/areas.h"
 #include "bindings/arguments.h"
 #include "bindings/entry.h"
+#include "bindings/language_hooks.h"
 #include "bindings/tensor_caster.h"
 #include "capture/tracer.h"
 #include "compile/pipeline.h"
 #include "ops/facts.h"
+#include "pystate/place.h"
 
 namespace nb = nanobind;
 
 namespace fulgurite {
 namespace {
+
+using ModulePaths = std::unordered_map<const void*, std::string>;
+thread_local const ModulePaths* t_module_paths = nullptr;
+
+// Follows where the thread is, from before a capture until it is finished.
+struct Tracking {
+  explicit Tracking(nb::dict paths) {
+    for (auto [id, path] : paths)
+      module_paths[PyLong_AsVoidPtr(id.ptr())] = nb::cast<std::string>(path);
+  }
+
+  void enter() {
+    places.emplace();
+    before = std::exchange(t_module_paths, &module_paths);
+  }
+  void exit() {
+    t_module_paths = before;
+    places.reset();
+  }
+
+  ModulePaths module_paths;
+  const ModulePaths* before = nullptr;
+  std::optional<pystate::PlaceTracking> places;
+};
 
 OutputTree read_tree(nb::handle description) {
   static const std::unordered_map<std::string, OutputTree::Kind> kKinds{
@@ -103,8 +129,23 @@ void bind_questions(nb::module_& m) {
 
 }  // namespace
 
+std::string module_path(const LanguageHooks::Place& place) {
+  if (!t_module_paths) return "";
+  const auto found = t_module_paths->find(place.module);
+  return found == t_module_paths->end() ? "" : found->second;
+}
+
+SourceLine source_line(const LanguageHooks::Place& place) {
+  nb::gil_scoped_acquire gil;
+  return pystate::source_of(place);
+}
+
 void bind_jit(nb::module_& m) {
   bind_questions(m);
+  nb::class_<Tracking>(m, "PlaceTracking", "A block in which the lines of the program are known.")
+      .def(nb::init<nb::dict>(), nb::arg("module_paths"))
+      .def("__enter__", &Tracking::enter)
+      .def("__exit__", [](Tracking& t, nb::args) { t.exit(); });
   nb::class_<Captured>(m, "Captured")
       .def_ro("lifted", &Captured::lifted)
       .def_prop_ro("trace", [](const Captured& c) { return std::make_shared<Trace>(c.trace); })

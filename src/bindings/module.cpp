@@ -3,9 +3,13 @@
 
 #include "bindings/areas.h"
 #include "bindings/errors.h"
+#include "bindings/language_hooks.h"
 #include "capture/tracer.h"
+#include "pystate/place.h"
 
 NB_MODULE(_C, m) {
+  // A compiled function that lives to the end of the process keeps its entries: no leak.
+  nanobind::set_leak_warnings(false);
   m.doc() = "The core of fulgurite.";
   m.attr("__version__") = FULGURITE_VERSION;
   fulgurite::bind_errors(m);
@@ -16,7 +20,8 @@ NB_MODULE(_C, m) {
   fulgurite::bind_capture(m);
   fulgurite::bind_jit(m);
 
-  fulgurite::LanguageHooks hooks;
-  hooks.raise = fulgurite::raise_in_python;
-  fulgurite::set_language_hooks(hooks);
+  fulgurite::set_language_hooks({.place = fulgurite::pystate::current_place,
+                                 .source = fulgurite::source_line,
+                                 .module_path = fulgurite::module_path,
+                                 .raise = fulgurite::raise_in_python});
 }

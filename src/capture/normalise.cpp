@@ -74,12 +74,23 @@ bool any_requires_grad(const Trace& trace) {
   return found;
 }
 
+// Without anything to differentiate, grad mode and no_grad are the same.
+void drop_grad_mode(std::vector<Call>& calls) {
+  for (Call& call : calls) {
+    if (call.mode == GradMode::Grad) call.mode = GradMode::NoGrad;
+    drop_grad_mode(call.body);
+  }
+}
+
 }  // namespace
 
 Trace normalise(Trace trace, GradMode entry_mode) {
   trace.calls = Opener(trace).run(std::move(trace.calls));
   trace.mode = entry_mode;
-  if (entry_mode == GradMode::Grad && !any_requires_grad(trace)) trace.mode = GradMode::NoGrad;
+  if (entry_mode != GradMode::Inference && !any_requires_grad(trace)) {
+    trace.mode = GradMode::NoGrad;
+    drop_grad_mode(trace.calls);
+  }
   return trace;
 }
 

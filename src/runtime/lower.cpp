@@ -19,6 +19,7 @@ class Lowering {
     for (const Input& input : trace_.inputs) out_.inputs.push_back(define(input.id));
     for (const Call& call : trace_.calls) add(call);
     for (ValueId id : trace_.outputs) out_.outputs.push_back(slot(id));
+    out_.slots = static_cast<Slot>(slots_.size());
     return std::move(out_);
   }
 
@@ -48,7 +49,6 @@ class Lowering {
     for (const Arg& arg : call.results) instruction.results.push_back(result(arg));
     out_.instructions.push_back(std::move(instruction));
     free_after(call, moved);
-    out_.slots = static_cast<Slot>(slots_.size());
   }
 
   Operand operand(const Call& call, const Arg& arg, std::unordered_set<ValueId>& moved) const {
