@@ -30,17 +30,27 @@ bool has_own_items(PyObject* dict) {
 
 bool is_plain_dict(PyObject* object) { return PyDict_Check(object) && !has_own_items(object); }
 
-void read_dict_item(Recorder& recorder, PyObject* dict, PyObject* key) {
+// The factory of a defaultdict that has no such key; null for any other dict.
+Ref item_factory(PyObject* dict, PyObject* key) {
   static PyObject* const missing = interned("__missing__");
   static PyObject* const factory = interned("default_factory");
-  read_key(recorder, dict, key);
-  if (PyDict_CheckExact(dict) || PyDict_GetItemWithError(dict, key)) return PyErr_Clear();
+  if (!is_plain_dict(dict) || PyDict_CheckExact(dict)) return Ref();
+  const bool there = PyDict_GetItemWithError(dict, key);
   PyErr_Clear();
+  if (there) return Ref();
   PyObject* found = type_lookup(Py_TYPE(dict), missing);
-  if (!found || Py_TYPE(found) != &PyMethodDescr_Type) return;  // none, or a frame of its own
-  recorder.log.read(Kind::Slot, dict, factory);                 // a defaultdict fills itself
-  Ref made = value_at(Kind::Slot, dict, factory);
-  if (made && made.get() != Py_None) write_key(recorder, dict, key);
+  // None, or a frame of its own.
+  if (!found || Py_TYPE(found) != &PyMethodDescr_Type) return Ref();
+  return value_at(Kind::Slot, dict, factory);
+}
+
+void read_dict_item(Recorder& recorder, PyObject* dict, PyObject* key) {
+  static PyObject* const factory = interned("default_factory");
+  read_key(recorder, dict, key);
+  Ref made = item_factory(dict, key);
+  if (!made) return;
+  recorder.log.read(Kind::Slot, dict, factory);
+  if (made.get() != Py_None) write_key(recorder, dict, key);
 }
 
 void read_array(Recorder& recorder, PyObject* array) {
@@ -142,6 +152,13 @@ void write_key(Recorder& recorder, PyObject* dict, PyObject* key) {
   PyObject* canonical = recorder.log.canonical_key(key);
   if (!canonical) return recorder.log.write(Kind::Contents, dict);
   recorder.log.write(Kind::Key, dict, canonical);
+}
+
+bool fills_itself(PyObject* dict, PyObject* key) {
+  Ref factory = item_factory(dict, key);
+  return factory && (factory.get() == reinterpret_cast<PyObject*>(&PyDict_Type) ||
+                     factory.get() == reinterpret_cast<PyObject*>(&PyList_Type) ||
+                     factory.get() == reinterpret_cast<PyObject*>(&PySet_Type));
 }
 
 void read_item(Recorder& recorder, PyObject* container, PyObject* key) {

@@ -77,7 +77,10 @@ void store_attribute(Recorder& r, const Instruction& at) {
   write_attribute(r, at.top(), at.name(at.argument));
 }
 
-void load_item(Recorder& r, const Instruction& at) { read_item(r, at.top(1), at.top()); }
+void load_item(Recorder& r, const Instruction& at) {
+  if (fills_itself(at.top(1), at.top())) r.expect_fresh(at);
+  read_item(r, at.top(1), at.top());
+}
 void store_item(Recorder& r, const Instruction& at) { write_item(r, at.top(1), at.top()); }
 void remove_item(Recorder& r, const Instruction& at) { delete_item(r, at.top(1), at.top()); }
 
