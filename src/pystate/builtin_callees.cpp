@@ -1,0 +1,183 @@
+#include "pystate/call_handlers.h"
+#include "pystate/callee_rows.h"
+
+namespace fulgurite::pystate {
+namespace {
+
+using namespace handlers;
+
+constexpr Handed kReads = Handed::Reads, kWrites = Handed::Writes;
+
+constexpr CalleeRow kRows[] = {
+    // Objects that do not change
+    {"builtins.str", "*", makes, kReads},
+    {"builtins.bytes", "*", makes, kReads},
+    {"builtins.int", "*", makes, kReads},
+    {"builtins.bool", "*", makes, kReads},
+    {"builtins.float", "*", makes, kReads},
+    {"builtins.complex", "*", makes, kReads},
+    {"builtins.tuple", "*", makes, kReads},
+    {"builtins.range", "*", makes, kReads},
+    {"builtins.slice", "*", makes, kReads},
+    {"builtins.frozenset", "*", makes, kReads},
+    {"builtins.property", "*", makes, kReads},
+    {"builtins.BaseException", "*", makes, kReads},
+    {"types.CodeType", "*", makes, kReads},
+    {"types.NoneType", "*", looks, kReads},
+    {"re.Pattern", "*", makes, kReads},
+    {"re.Match", "*", makes, kReads},
+
+    // Pure modules
+    {"math", "*", reads, kReads},
+    {"cmath", "*", reads, kReads},
+    {"itertools", "*", iterates, kReads},
+    {"_operator", "*", reads, kReads},
+    {"_operator", "setitem", mutates_first},
+    {"_operator", "delitem", mutates_first},
+    {"_operator", "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub",
+     mutates_first},
+    {"_operator", "itruediv ixor", mutates_first},
+    {"_operator", "attrgetter itemgetter methodcaller", looks},
+    {"_struct", "*", makes, kReads},
+    {"_string", "*", makes, kReads},
+    {"_json", "*", makes, kReads},
+    {"_sre", "*", makes, kReads},
+    {"_stat", "*", reads, kReads},
+    {"_typing", "*", looks, kReads},
+    {"_bisect", "bisect bisect_left bisect_right", reads, kReads},
+    {"_bisect", "insort insort_left insort_right", mutates_first},
+    {"_heapq", "*", mutates_first},
+    {"_heapq", "nlargest nsmallest", makes, kReads},
+    {"unicodedata", "*", reads, kReads},
+    {"posix", "fspath _path_normpath", reads, kReads},
+    {"_abc", "_abc_init", looks},
+    {"_abc", "_abc_instancecheck _abc_subclasscheck", checks_registered},
+    {"_abc", "get_cache_token", checks_registered},
+    {"_functools", "reduce", reads, kReads},
+    {"_functools", "cmp_to_key", makes, kReads},
+    {"_functools", "partial", makes, kReads},
+    {"_functools", "_lru_cache_wrapper", looks},
+    {"_collections", "_count_elements", mutates_first},
+    {"_collections", "_tuplegetter", looks},
+    {"_weakref", "getweakrefcount getweakrefs", looks},
+    {"weakref", "ReferenceType", looks},
+    {"sys", "intern exc_info is_finalizing getdefaultencoding getfilesystemencoding", looks,
+     kReads},
+    {"_warnings", "warn warn_explicit", shows},
+    {"_thread", "RLock allocate_lock", makes},
+    {"_thread.RLock", "__enter__ __exit__", nothing},  // gives back what it takes
+    {"_thread.LockType", "__enter__ __exit__", nothing},
+    {"types.GeneratorType", "*", advances},
+    {"types.CoroutineType", "*", advances},
+    {"types.AsyncGeneratorType", "*", advances},
+    {"types.MappingProxyType", "*", reads, kReads},
+    {"types.MappingProxyType", "get __getitem__ __contains__", gets_key, kReads},
+    {"_contextvars", "copy_context", looks},
+
+    // object and type
+    {"builtins.object", "*", looks, kReads},
+    {"builtins.object", "__setattr__ __delattr__", sets_attribute_plainly},
+    {"builtins.object", "__getattribute__", gets_attribute},
+    {"builtins.object", "__new__", makes_object},
+    {"builtins.object", "__reduce__ __reduce_ex__ __getstate__", reduces},
+    {"builtins.type", "__setattr__ __delattr__", sets_attribute_plainly},
+    {"builtins.type", "__getattribute__", gets_attribute},
+    {"builtins.type", "__call__", calls_type},
+    {"builtins.type", "__init__ __instancecheck__ __subclasscheck__ __prepare__ mro", looks},
+    {"types.ModuleType", "__setattr__ __delattr__", sets_attribute_plainly},
+    {"types.ModuleType", "__getattribute__", gets_attribute},
+    {"types.FunctionType", "__get__", looks},
+    {"builtins.property", "__get__ __set__ __delete__", looks},
+    {"types.GetSetDescriptorType", "__get__", looks},
+    {"types.MemberDescriptorType", "__get__", looks},
+
+    // Containers
+    {"builtins.list", "*", reads, kReads},
+    {"builtins.list", "copy __add__ __mul__ __rmul__ __iter__ __reversed__", iterates, kReads},
+    {"builtins.list", "append extend __iadd__", appends, kWrites},
+    {"builtins.list", "insert pop remove clear sort reverse __imul__ __init__", changes, kWrites},
+    {"builtins.list", "__getitem__", gets_item, kReads},
+    {"builtins.list", "__setitem__", sets_item, kWrites},
+    {"builtins.list", "__delitem__", deletes_item, kWrites},
+    {"builtins.list", "__len__", gets_length, kReads},
+    {"builtins.dict", "*", reads, kReads},
+    {"builtins.dict", "copy __or__ __ror__ __iter__ __reversed__ fromkeys", iterates, kReads},
+    {"builtins.dict", "keys values items", looks, kReads},
+    {"builtins.dict", "get __getitem__ __contains__", gets_key, kReads},
+    {"builtins.dict", "__setitem__ __delitem__", sets_key, kWrites},
+    {"builtins.dict", "setdefault pop", gets_or_sets_key, kWrites},
+    {"builtins.dict", "update __ior__ __init__", updates, kWrites},
+    {"builtins.dict", "clear popitem", changes, kWrites},
+    {"builtins.dict", "__len__", gets_length, kReads},
+    {"builtins.set", "*", makes, kReads},
+    {"builtins.set", "add discard remove", changes_member, kWrites},
+    {"builtins.set", "__contains__", checks_member, kReads},
+    {"builtins.set", "clear pop update difference_update intersection_update", changes, kWrites},
+    {"builtins.set", "symmetric_difference_update __ior__ __iand__ __isub__ __ixor__ __init__",
+     changes, kWrites},
+    {"builtins.set", "__len__", gets_length, kReads},
+    {"builtins.bytearray", "*", changes, kWrites},
+    {"collections.deque", "*", changes, kWrites},
+    {"collections.deque", "copy count index __getitem__ __contains__ __iter__ __len__", iterates,
+     kReads},
+    {"collections.OrderedDict", "*", changes, kWrites},
+    {"collections.OrderedDict", "keys values items", looks, kReads},
+    {"collections.OrderedDict", "__setitem__ __delitem__", sets_key, kWrites},
+    {"collections.OrderedDict", "setdefault pop", gets_or_sets_key, kWrites},
+    {"collections.OrderedDict", "update __init__ __ior__", updates, kWrites},
+    {"collections.OrderedDict", "copy fromkeys __iter__ __reversed__ __eq__ __or__", iterates,
+     kReads},
+    {"collections.defaultdict", "__init__", updates, kWrites},
+    {"collections.defaultdict", "copy __or__ __ror__", iterates, kReads},
+
+    // State that belongs to a thread or a context
+    {"_contextvars.ContextVar", "get", gets_context_variable, kReads},
+    {"_contextvars.ContextVar", "set reset", sets_context_variable},
+    {"_contextvars", "ContextVar", makes},
+
+    // Builtin functions
+    {"builtins", "abs all any ascii bin chr divmod format hash hex max min oct ord pow repr", reads,
+     kReads},
+    {"builtins", "round sorted sum", makes, kReads},
+    {"builtins", "callable id", looks, kReads},
+    {"builtins", "iter reversed enumerate zip map filter", iterates},
+    {"builtins", "str bytes int bool float complex tuple range slice frozenset property", makes,
+     kReads},
+    {"builtins", "list set bytearray dict", iterates, kReads},
+    {"builtins", "object classmethod staticmethod super", makes, kReads},
+    {"builtins", "type", gets_type, kReads},
+    {"builtins", "len", gets_length, kReads},
+    {"builtins", "isinstance issubclass", checks_type, kReads},
+    {"builtins", "getattr hasattr", gets_attribute},
+    {"builtins", "setattr delattr", sets_attribute},
+    {"builtins", "next", advances},
+    {"builtins", "vars", gets_variables},
+    {"builtins", "globals locals", nothing},
+    {"builtins", "print", shows},
+    {"builtins", "exec eval", executes},
+    {"builtins", "compile __build_class__", makes},
+    {"builtins", "__import__", imports},
+    {"collections", "deque defaultdict OrderedDict", iterates, kReads},
+    {"types", "SimpleNamespace MappingProxyType MethodType FunctionType CellType", makes},
+    {"types", "ModuleType GenericAlias", makes},
+};
+
+// Types whose instances are called.
+constexpr CalleeRow kInstanceRows[] = {
+    {"weakref", "ReferenceType", dereferences, kReads},
+    {"functools", "_lru_cache_wrapper", calls_cached},
+    {"functools", "partial", calls_partial},
+    {"_operator", "attrgetter", gets_by_name},
+    {"_operator", "itemgetter", gets_by_key},
+    {"_json", "make_encoder make_scanner", makes, kReads},
+    {"types", "GenericAlias", looks},
+    {"types", "MethodWrapperType", looks},
+    {"numpy", "ufunc _ArrayFunctionDispatcher", computes_on_arrays, kReads},
+};
+
+}  // namespace
+
+std::span<const CalleeRow> builtin_callees() { return kRows; }
+std::span<const CalleeRow> callable_types() { return kInstanceRows; }
+
+}  // namespace fulgurite::pystate
