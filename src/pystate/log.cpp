@@ -43,6 +43,7 @@ Log::Log(std::vector<Root> roots) : roots_(std::move(roots)) {
   locations_.reserve(2048);
   index_.reserve(4096);
   known_.reserve(4096);
+  roots_.push_back({"sys.modules", PySys_GetObject("modules")});
   for (size_t i = 0; i < roots_.size(); i++) {
     add_old(roots_[i].object, kUnknown, static_cast<int32_t>(i));
     auto found = known_.find(roots_[i].object);

@@ -1,5 +1,4 @@
 """Each read is guarded: where state that a program read is changed, its guards fail."""
-import collections
 import copy
 import functools
 import json
@@ -290,7 +289,7 @@ READS = {
         lambda: isinstance(3, s.Static), s.Meta, "__instancecheck__", lambda cls, o: True
     ),
     "isinstance, registered": (
-        lambda: isinstance(s.base, collections.abc.Hashable if False else s.Abstract),
+        lambda: isinstance(s.base, s.Abstract),
         lambda: s.Abstract.register(s.Base),
         None,
     ),
@@ -437,7 +436,7 @@ READS = {
     ),
     "nn: ModuleList": (
         lambda: s.net(s.X),
-        lambda: s.net.lins.append(torch.nn.ReLU()),
+        lambda: s.net.lins.append(torch.nn.Hardtanh(5, 6)),
         lambda: s.net.lins.__delitem__(1),
     ),
     "nn: training": (
@@ -484,15 +483,18 @@ def test_read_is_guarded(name):
     assert changed, "the case is to change the result"
 
 
-@pytest.mark.parametrize("name", [name for name in READS if READS[name][2]])
+# What is back is equal, but not the same: a new entry in the cache, a new dict of children.
+MADE_ANEW = ("lru_cache, miss", "nn: ModuleList")
+
+
+@pytest.mark.parametrize("name", [n for n in READS if READS[n][2] and n not in MADE_ANEW])
 def test_guards_hold_again_after_the_change_is_undone(name):
     """Where the very same objects are back, guards hold: no needless compilation."""
     program, change, restore = READS[name]
     record = _C.record_state(program)
     change()
     restore()
-    names_with_other_objects = ("lru_cache, miss", "isinstance, __instancecheck__")
-    assert record.check() or name in names_with_other_objects, record.explain()
+    assert record.check(), record.explain()
 
 
 def test_repeated_runs_keep_guards():
