@@ -63,7 +63,6 @@ constexpr CalleeRow kRows[] = {
     {"weakref", "ReferenceType", looks},
     {"sys", "intern exc_info is_finalizing getdefaultencoding getfilesystemencoding", looks,
      kReads},
-    {"sys", "getrecursionlimit", looks, kReads},
     {"_warnings", "warn warn_explicit", shows},
     {"_thread", "RLock allocate_lock", makes},
     {"_thread.RLock", "__enter__ __exit__", nothing},  // gives back what it takes
@@ -173,7 +172,8 @@ constexpr CalleeRow kInstanceRows[] = {
     {"_json", "make_encoder make_scanner", makes, kReads},
     {"types", "GenericAlias", looks},
     {"types", "MethodWrapperType", looks},
-    {"numpy", "ufunc _ArrayFunctionDispatcher", computes_on_arrays, kReads},
+    {"numpy", "ufunc", computes_on_arrays, kReads},
+    {"numpy._core._multiarray_umath", "_ArrayFunctionDispatcher", computes_on_arrays, kReads},
 };
 
 }  // namespace

@@ -30,27 +30,19 @@ bool has_own_items(PyObject* dict) {
 
 bool is_plain_dict(PyObject* object) { return PyDict_Check(object) && !has_own_items(object); }
 
-// The factory of a defaultdict that has no such key; null for any other dict.
-Ref item_factory(PyObject* dict, PyObject* key) {
+void read_dict_item(Recorder& recorder, PyObject* dict, PyObject* key) {
   static PyObject* const missing = interned("__missing__");
   static PyObject* const factory = interned("default_factory");
-  if (!is_plain_dict(dict) || PyDict_CheckExact(dict)) return Ref();
-  const bool there = PyDict_GetItemWithError(dict, key);
-  PyErr_Clear();
-  if (there) return Ref();
-  PyObject* found = type_lookup(Py_TYPE(dict), missing);
-  // None, or a frame of its own.
-  if (!found || Py_TYPE(found) != &PyMethodDescr_Type) return Ref();
-  return value_at(Kind::Slot, dict, factory);
-}
-
-void read_dict_item(Recorder& recorder, PyObject* dict, PyObject* key) {
-  static PyObject* const factory = interned("default_factory");
   read_key(recorder, dict, key);
-  Ref made = item_factory(dict, key);
-  if (!made) return;
-  recorder.log.read(Kind::Slot, dict, factory);
-  if (made.get() != Py_None) write_key(recorder, dict, key);
+  if (PyDict_CheckExact(dict) || PyDict_GetItemWithError(dict, key)) return PyErr_Clear();
+  PyErr_Clear();
+  PyObject* found = type_lookup(Py_TYPE(dict), missing);
+  if (!found || Py_TYPE(found) != &PyMethodDescr_Type) return;  // none, or a frame of its own
+  recorder.log.read(Kind::Slot, dict, factory);                 // a defaultdict fills itself
+  Ref made = value_at(Kind::Slot, dict, factory);
+  if (!made || made.get() == Py_None) return;
+  write_key(recorder, dict, key);
+  if (PyType_Check(made.get()) && recorder.current) recorder.expect_fresh(*recorder.current);
 }
 
 void read_array(Recorder& recorder, PyObject* array) {
@@ -154,13 +146,6 @@ void write_key(Recorder& recorder, PyObject* dict, PyObject* key) {
   recorder.log.write(Kind::Key, dict, canonical);
 }
 
-bool fills_itself(PyObject* dict, PyObject* key) {
-  Ref factory = item_factory(dict, key);
-  return factory && (factory.get() == reinterpret_cast<PyObject*>(&PyDict_Type) ||
-                     factory.get() == reinterpret_cast<PyObject*>(&PyList_Type) ||
-                     factory.get() == reinterpret_cast<PyObject*>(&PySet_Type));
-}
-
 void read_item(Recorder& recorder, PyObject* container, PyObject* key) {
   read_specials(recorder, container);
   if (is_tensor(container)) return read_deeply(recorder, key);
@@ -240,8 +225,8 @@ void read_iterable(Recorder& recorder, PyObject* object) {
 void advance(Recorder& recorder, PyObject* iterator) {
   read_specials(recorder, iterator);
   PyTypeObject* type = Py_TYPE(iterator);
-  // A generator is noticed when it goes on; an iterator written in Python has frames of its own.
-  if (!type->tp_iternext || is_heap_type(type) || type == &PyGen_Type) return;
+  bool suspends = PyGen_Check(iterator) || PyCoro_CheckExact(iterator);
+  if (!suspends && (!type->tp_iternext || is_heap_type(type))) return;
   if (recorder.log.is_old(iterator))
     recorder.impure(Impure::Iterator,
                     fmt::format("moves on a {} that was made before", type->tp_name));

@@ -8,8 +8,6 @@ namespace fulgurite::pystate {
 class Recorder;
 
 // container[key], its store and its deletion.
-// Whether reading that item makes it: the dict has a factory for items that are not there.
-bool fills_itself(PyObject* dict, PyObject* key);
 void read_item(Recorder& recorder, PyObject* container, PyObject* key);
 void write_item(Recorder& recorder, PyObject* container, PyObject* key);
 void delete_item(Recorder& recorder, PyObject* container, PyObject* key);

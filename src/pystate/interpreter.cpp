@@ -58,8 +58,6 @@ bool resumes(Frame* frame) {
 
 void set_opcode_events(PyFrameObject* object, bool on) { object->f_trace_opcodes = on; }
 
-PyFrameObject* object_of(const Frame* frame) { return frame->frame_obj; }
-
 bool has_opcode_events(PyFrameObject* object) { return object->f_trace_opcodes; }
 
 void set_line_events(PyFrameObject* object, bool on) { object->f_trace_lines = on; }
@@ -166,6 +164,7 @@ bool ordered_dict_state(PyObject* dict, uint64_t& state) {
 }
 
 PyObject** variable_at(Kind kind, PyObject* container, PyObject* key) {
+  if (kind == Kind::Class) return reinterpret_cast<PyObject**>(&container->ob_type);
   if (kind == Kind::Cell) return &reinterpret_cast<PyCellObject*>(container)->ob_ref;
   if (kind != Kind::Slot) return nullptr;
   auto named = [&](const char* name) { return PyUnicode_CompareWithASCIIString(key, name) == 0; };
