@@ -6,6 +6,7 @@
 #include <ctime>
 #include <memory>
 
+#include "bindings/areas.h"
 #include "pystate/place.h"
 #include "pystate/recording.h"
 

@@ -45,9 +45,11 @@ Log::Log(std::vector<Root> roots) : roots_(std::move(roots)) {
   known_.reserve(4096);
   roots_.push_back({"sys.modules", PySys_GetObject("modules")});
   for (size_t i = 0; i < roots_.size(); i++) {
-    add_old(roots_[i].object, kUnknown, static_cast<int32_t>(i));
-    auto found = known_.find(roots_[i].object);
-    if (roots_[i].argument && found != known_.end()) found->second.age = Age::Argument;
+    const auto root = static_cast<int32_t>(i);
+    if (!roots_[i].argument)
+      add_old(roots_[i].object, kUnknown, root);
+    else if (known_.emplace(roots_[i].object, Known{Age::Argument, kUnknown, root}).second)
+      read_parts(Py_NewRef(roots_[i].object));
   }
 }
 
