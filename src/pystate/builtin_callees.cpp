@@ -63,6 +63,7 @@ constexpr CalleeRow kRows[] = {
     {"weakref", "ReferenceType", looks},
     {"sys", "intern exc_info is_finalizing getdefaultencoding getfilesystemencoding", looks,
      kReads},
+    {"sys", "getrecursionlimit", looks, kReads},
     {"_warnings", "warn warn_explicit", shows},
     {"_thread", "RLock allocate_lock", makes},
     {"_thread.RLock", "__enter__ __exit__", nothing},  // gives back what it takes

@@ -86,15 +86,18 @@ class Table {
     }
   }
 
-  void add_all(PyObject* owner, const CalleeRow& row) {
+  // All members whose names begin with `prefix`.
+  void add_all(PyObject* owner, std::string_view prefix, const CalleeRow& row) {
     if (PyType_Check(owner)) {
       PyObject *name, *value;
       PyObject* members = reinterpret_cast<PyTypeObject*>(owner)->tp_dict;
-      for (Py_ssize_t at = 0; PyDict_Next(members, &at, &name, &value);) put(value, row);
+      for (Py_ssize_t at = 0; PyDict_Next(members, &at, &name, &value);)
+        if (begins_with(name, prefix)) put(value, row);
       return;
     }
     Ref names = Ref::steal(PyObject_Dir(owner));
     for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names.get()); i++) {
+      if (!begins_with(PyList_GET_ITEM(names.get(), i), prefix)) continue;
       Ref member = Ref::steal(PyObject_GetAttr(owner, PyList_GET_ITEM(names.get(), i)));
       PyErr_Clear();
       if (!member) continue;
@@ -102,6 +105,10 @@ class Table {
       if (PyCFunction_Check(member.get()) || (type && is_own(owner, member.get())))
         put(member.get(), row);
     }
+  }
+
+  static bool begins_with(PyObject* name, std::string_view prefix) {
+    return std::string_view(PyUnicode_AsUTF8(name)).substr(0, prefix.size()) == prefix;
   }
 
   static bool is_own(PyObject* module, PyObject* type) {
@@ -114,8 +121,9 @@ class Table {
   void add(const CalleeRow& row) {
     Ref owner = import_owner(row.owner);
     if (!owner) return;
-    if (std::string_view(row.names) == "*") return add_all(owner.get(), row);
     for_each_name(row.names, [&](const std::string& name) {
+      if (name.back() == '*')
+        return add_all(owner.get(), std::string_view(name).substr(0, name.size() - 1), row);
       PyObject* own =
           PyType_Check(owner.get())
               ? PyDict_GetItemString(((PyTypeObject*)owner.get())->tp_dict, name.c_str())

@@ -1,5 +1,7 @@
 #include "pystate/code_review.h"
 
+#include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "pystate/interpreter.h"
@@ -16,20 +18,14 @@ namespace {
 constexpr std::string_view kExemptOfTorch[] = {
     "_C/",
     "_compile.py",
-    "_decomp/",
     "_dispatch/",
     "_dynamo/",
     "_functorch/",
     "_higher_order_ops/",
-    "_inductor/",
     "_jit_internal.py",
     "_library/",
     "_logging/",
-    "_meta_registrations.py",
     "_ops.py",
-    "_prims/",
-    "_prims_common/",
-    "_refs/",
     "_subclasses/",
     "_tensor_str.py",
     "_utils.py",
@@ -51,6 +47,10 @@ constexpr std::string_view kExemptOfTorch[] = {
     "utils/hooks.py",
 };
 
+// Result types of operators, computed in Python: the user's code is never called from there.
+constexpr std::string_view kClosedOfTorch[] = {"_decomp/", "_inductor/", "_meta_registrations.py",
+                                               "_prims/", "_prims_common/", "_refs/"};
+
 // Pure functions with caches of their own: compiled patterns, and nothing else.
 constexpr std::string_view kExemptOfLibrary[] = {
     "/re/__init__.py", "/re/_compiler.py", "/re/_parser.py", "/re/_constants.py", "/linecache.py"};
@@ -67,17 +67,24 @@ constexpr MessageCode kMessages[] = {
     {"/warnings.py", "warn_explicit"},
 };
 
+bool is_listed(std::string_view path, std::span<const std::string_view> list) {
+  return std::any_of(list.begin(), list.end(), [path](std::string_view entry) {
+    return entry.back() == '/' ? path.starts_with(entry) : path == entry;
+  });
+}
+
 Treatment treatment_of(PyCodeObject* code) {
   std::string_view file = file_of(code);
   if (file.starts_with("<frozen importlib") || is_in(file, packages().own))
     return Treatment::Exempt;
   if (is_in(file, packages().torch)) {
     std::string_view rest = file.substr(packages().torch.size());
-    for (std::string_view exempt : kExemptOfTorch)
-      if (exempt.back() == '/' ? rest.starts_with(exempt) : rest == exempt)
-        return Treatment::Exempt;
+    if (is_listed(rest, kClosedOfTorch)) return Treatment::Closed;
+    if (is_listed(rest, kExemptOfTorch)) return Treatment::Exempt;
     return Treatment::Watched;
   }
+  const bool library = is_in(file, packages().library) &&
+                       file.find("/site-packages/") == std::string_view::npos;
   for (std::string_view exempt : kExemptOfLibrary)
     if (file.ends_with(exempt)) return Treatment::Exempt;
   for (const MessageCode& message : kMessages)
@@ -85,7 +92,7 @@ Treatment treatment_of(PyCodeObject* code) {
       const char* name = PyUnicode_AsUTF8(code->co_qualname);
       if (name && name == message.function) return Treatment::Message;
     }
-  return Treatment::Watched;
+  return library ? Treatment::Library : Treatment::Watched;
 }
 
 void* make_review(PyCodeObject* code) {

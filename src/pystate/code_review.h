@@ -9,7 +9,9 @@ namespace fulgurite::pystate {
 
 enum class Treatment : uint8_t {
   Watched,  // the user's code and the libraries'
+  Library,  // Python's own library: watched, unless unwatched code calls it for its own ends
   Exempt,   // reviewed: reads nothing that could change, or what is tracked by other means
+  Closed,   // reviewed: depends on nothing but its arguments, and neither does what it calls
   Message,  // reviewed: shows something to the user; nothing is noted while it runs
 };
 

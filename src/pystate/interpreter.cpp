@@ -58,6 +58,8 @@ bool resumes(Frame* frame) {
 
 void set_opcode_events(PyFrameObject* object, bool on) { object->f_trace_opcodes = on; }
 
+PyFrameObject* object_of(const Frame* frame) { return frame->frame_obj; }
+
 bool has_opcode_events(PyFrameObject* object) { return object->f_trace_opcodes; }
 
 void set_line_events(PyFrameObject* object, bool on) { object->f_trace_lines = on; }

@@ -43,6 +43,8 @@ bool entered_from_c(Frame* frame);
 // At a call event: whether the frame goes on after a yield or an await.
 bool resumes(Frame* frame);
 
+// The frame object, if one has been made.
+PyFrameObject* object_of(const Frame* frame);
 void set_opcode_events(PyFrameObject* object, bool on);
 bool has_opcode_events(PyFrameObject* object);
 void set_line_events(PyFrameObject* object, bool on);

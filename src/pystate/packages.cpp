@@ -23,7 +23,7 @@ const Packages& packages() {
   // Never freed: the interpreter may be gone when statics are destroyed.
   static const Packages& found = *[] {
     std::string torch = directory_of("torch");
-    return new Packages{torch, torch + "nn/", directory_of("fulgurite")};
+    return new Packages{torch, torch + "nn/", directory_of("fulgurite"), directory_of("os")};
   }();
   return found;
 }

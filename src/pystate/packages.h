@@ -11,6 +11,7 @@ namespace fulgurite::pystate {
 // Directories end with a separator; empty where the package cannot be found.
 struct Packages {
   std::string torch, torch_nn, own;
+  std::string library;  // Python's own
 };
 const Packages& packages();
 

@@ -27,6 +27,13 @@ bool is_module_body(Frame* frame) {
          file_of(code_of(caller)).starts_with("<frozen importlib");
 }
 
+// "\n  at file:line", as an error shows it.
+std::string at_line(const Where& where) {
+  if (!where.code) return "";
+  return fmt::format("\n  at {}:{}", file_of(where.code),
+                     PyCode_Addr2Line(where.code, where.instruction * 2));
+}
+
 const char* utf8(PyObject* string) {
   const char* text = PyUnicode_Check(string) ? PyUnicode_AsUTF8(string) : nullptr;
   if (!text) PyErr_Clear();
@@ -67,7 +74,7 @@ void Recorder::note(Impure kind, std::string what, bool preventable) {
   for (const Impurity& known : impurities)
     if (known.kind == kind && known.what == what) return;
   bool raises = preventable && (raised_ & only(kind));
-  if (raises && !to_raise_) to_raise_ = what;
+  if (raises && !to_raise_) to_raise_ = fmt::format("the function {}{}", what, at_line(log.here));
   impurities.push_back({kind, std::move(what), log.here, raises});
 }
 
@@ -111,14 +118,25 @@ const CodeReview& Recorder::review(PyCodeObject* code) {
   return found;
 }
 
+// Whether the instructions of a frame are seen; those of a frame that ran before are not.
+bool Recorder::is_watched(const Frame* frame) {
+  PyFrameObject* object = frame ? object_of(frame) : nullptr;
+  return object && has_opcode_events(object);
+}
+
 void Recorder::on_call(PyFrameObject* object) {
   Frame* frame = frame_of(object);
   Treatment treatment = review(code_of(frame)).treatment;
+  if (treatment == Treatment::Library)
+    treatment = is_watched(caller_of(frame)) ? Treatment::Watched : Treatment::Exempt;
   bool watched = treatment == Treatment::Watched && !paused_by_;
   if (!previous_.function) set_line_events(object, false);
   set_opcode_events(object, watched);
   if (paused_by_ || treatment == Treatment::Exempt) return;
-  if (treatment == Treatment::Message) {
+  if (treatment == Treatment::Closed) {
+    paused_by_ = frame;
+    until_return_ = true;
+  } else if (treatment == Treatment::Message) {
     impure(Impure::Message, fmt::format("calls {}", utf8(code_of(frame)->co_qualname)));
     paused_by_ = frame;
     until_return_ = true;

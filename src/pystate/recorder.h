@@ -74,6 +74,7 @@ class Recorder {
   static int trace(PyObject* argument, PyFrameObject* frame, int what, PyObject* value);
   int forward(PyFrameObject* frame, int what, PyObject* value);
   void on_call(PyFrameObject* object);
+  static bool is_watched(const Frame* frame);
   void on_opcode(PyFrameObject* object);
   void on_return(PyFrameObject* object, PyObject* value);
   void enter(Frame* frame);

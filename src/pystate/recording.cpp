@@ -70,6 +70,8 @@ bool Recording::complete() const { return state_->complete; }
 
 const std::vector<Impurity>& Recording::impurities() const { return state_->recorder.impurities; }
 
+bool Recording::is_old(PyObject* object) const { return state_->recorder.log.is_old(object); }
+
 bool Recording::undo() {
   stop();
   return pystate::undo(state_->recorder.log, state_->recorder.context.get());

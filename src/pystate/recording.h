@@ -44,6 +44,8 @@ class Recording {
   // False if the program replaced the trace function: then nothing below is to be relied on.
   bool complete() const;
   const std::vector<Impurity>& impurities() const;
+  // Whether the object was there before the run, as far as the run has seen it.
+  bool is_old(PyObject* object) const;
   // Puts back what the program wrote. False if something could not be put back.
   bool undo();
   // The guards are about the state before the run, the effects about that after it. Once only.
