@@ -1,18 +1,42 @@
-# libtorch from the installed Python package, fmt and doctest from the system.
-find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
-execute_process(
-  COMMAND "${Python_EXECUTABLE}" -c "import torch; print(torch.utils.cmake_prefix_path)"
-  OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-list(APPEND CMAKE_PREFIX_PATH "${torch_prefix}")
-find_package(Torch 2.13 REQUIRED)
-find_package(fmt REQUIRED)
+# libtorch and fmt from the installed Python package of torch. pyproject.toml says which versions of
+# Python and torch.
+file(READ "${PROJECT_SOURCE_DIR}/pyproject.toml" pyproject)
+if(NOT pyproject MATCHES "requires-python = \"==([0-9]+\\.[0-9]+)\\.\\*\"")
+  message(FATAL_ERROR "pyproject.toml has no line requires-python = \"==X.Y.*\"")
+endif()
+set(python_version ${CMAKE_MATCH_1})
+if(NOT pyproject MATCHES "\"torch==([0-9]+\\.[0-9]+)\\.\\*\"")
+  message(FATAL_ERROR "pyproject.toml does not depend on \"torch==X.Y.*\"")
+endif()
+set(torch_version ${CMAKE_MATCH_1})
 
-find_program(ccache_program ccache)
-if(ccache_program)
-  # Precompiled headers need two liberties from ccache; paths relative to the source tree let
-  # clones share their objects.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-    CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${ccache_program})
-  add_compile_options(-fpch-preprocess)
+set(python_components Interpreter)
+if(FULGURITE_PYTHON)
+  list(APPEND python_components Development.Module)
+endif()
+find_package(Python ${python_version} EXACT REQUIRED COMPONENTS ${python_components})
+
+# Found without importing torch, which takes seconds.
+execute_process(
+  COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/find_torch.py" ${torch_version}
+  OUTPUT_VARIABLE torch_dir OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+
+# Not find_package(Torch): with a CUDA build of torch it demands the CUDA toolkit, which nothing
+# here needs, and it brings a run path and definitions of its own.
+# torch ships the fmt that it was built with, and its headers come first: header-only, so that
+# nothing depends on which fmt symbols libtorch exports.
+add_library(torch INTERFACE IMPORTED)
+target_include_directories(torch SYSTEM INTERFACE
+  "${torch_dir}/include" "${torch_dir}/include/torch/csrc/api/include")
+target_compile_definitions(torch INTERFACE FMT_HEADER_ONLY=1)
+foreach(library torch_cpu c10 torch_python)
+  find_library(torch_library_${library} ${library} PATHS "${torch_dir}/lib" NO_DEFAULT_PATH REQUIRED)
+endforeach()
+target_link_libraries(torch INTERFACE "${torch_library_torch_cpu}" "${torch_library_c10}")
+target_link_options(torch INTERFACE "-Wl,-rpath-link,${torch_dir}/lib")
+
+# torch on a machine with a GPU registers its CUDA kernels from libtorch_cuda, which only libtorch
+# needs: C++ programs must keep it though they name none of its symbols.
+if(EXISTS "${torch_dir}/lib/libtorch_cuda.so")
+  target_link_libraries(torch INTERFACE -Wl,--no-as-needed "${torch_dir}/lib/libtorch.so")
 endif()

@@ -1,19 +1,32 @@
-# The Python extension fulgurite._C.
+# The Python extension fulgurite._C, and its type stub.
 execute_process(
   COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
   OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 find_package(nanobind CONFIG REQUIRED)
-# Wrapping tensors needs libtorch_python, which the Torch package does not export.
-find_library(TORCH_PYTHON torch_python HINTS "${TORCH_INSTALL_PREFIX}/lib" REQUIRED)
 
 file(GLOB_RECURSE extension_sources CONFIGURE_DEPENDS
   "${CMAKE_CURRENT_SOURCE_DIR}/src/pystate/*.cpp" "${CMAKE_CURRENT_SOURCE_DIR}/src/bindings/*.cpp")
 nanobind_add_module(_C NB_STATIC NOMINSIZE ${extension_sources})
-target_link_libraries(_C PRIVATE fulgurite ${TORCH_PYTHON})
-target_compile_options(_C PRIVATE -Wall -Wextra -Wno-unused-parameter)
-target_precompile_headers(_C PRIVATE cmake/precompiled.h cmake/precompiled_python.h)
+target_link_libraries(_C PRIVATE fulgurite fulgurite_warnings "${torch_library_torch_python}")
+target_compile_definitions(_C PRIVATE FULGURITE_VERSION="${PROJECT_VERSION}")
+precompile(_C precompiled.h precompiled_python.h)
+
+# A development build lands in the package of the source tree, a wheel's in the wheel.
+if(SKBUILD)
+  set(extension_dir "${CMAKE_CURRENT_BINARY_DIR}")
+else()
+  set(extension_dir "${CMAKE_CURRENT_SOURCE_DIR}/python/fulgurite")
+endif()
 set_target_properties(_C PROPERTIES
-  LIBRARY_OUTPUT_DIRECTORY "$<IF:$<BOOL:${SKBUILD}>,${CMAKE_CURRENT_BINARY_DIR},${CMAKE_CURRENT_SOURCE_DIR}/python/fulgurite>"
-  BUILD_RPATH "${TORCH_INSTALL_PREFIX}/lib"
+  LIBRARY_OUTPUT_DIRECTORY "${extension_dir}"
+  BUILD_RPATH "${torch_dir}/lib"
   INSTALL_RPATH "$ORIGIN/../torch/lib")
+add_custom_command(
+  OUTPUT "${extension_dir}/_C.pyi"
+  COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/make_stub.py" "${extension_dir}"
+  DEPENDS _C "${CMAKE_CURRENT_LIST_DIR}/make_stub.py"
+  COMMENT "Writing the type stub _C.pyi" VERBATIM)
+add_custom_target(extension_stub ALL DEPENDS "${extension_dir}/_C.pyi")
+
 install(TARGETS _C LIBRARY DESTINATION fulgurite)
+install(FILES "${extension_dir}/_C.pyi" DESTINATION fulgurite)

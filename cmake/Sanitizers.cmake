@@ -1,6 +1,9 @@
-# -DFULGURITE_SANITIZE=address or undefined, for the C++ tests.
+# -DFULGURITE_SANITIZE=address or undefined, for the C++ tests. libtorch itself is not instrumented.
 set(FULGURITE_SANITIZE "" CACHE STRING "address, undefined or empty")
 if(FULGURITE_SANITIZE)
+  if(FULGURITE_PYTHON)
+    message(FATAL_ERROR "Sanitizers are for the C++ tests alone: add -DFULGURITE_PYTHON=OFF")
+  endif()
   add_compile_options(-fsanitize=${FULGURITE_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${FULGURITE_SANITIZE})

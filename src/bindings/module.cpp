@@ -1,11 +1,29 @@
-// The extension fulgurite._C: one `bind_*` function per area.
+// The extension fulgurite._C.
 #include <nanobind/nanobind.h>
 
-namespace fulgurite {
-void bind_pystate(nanobind::module_& m);
-}  // namespace fulgurite
+#include "bindings/areas.h"
+#include "bindings/errors.h"
+#include "bindings/language_hooks.h"
+#include "capture/tracer.h"
+#include "pystate/place.h"
 
 NB_MODULE(_C, m) {
+  // A compiled function that lives to the end of the process keeps its entries: no leak.
+  nanobind::set_leak_warnings(false);
   m.doc() = "The core of fulgurite.";
+  m.attr("__version__") = FULGURITE_VERSION;
+  fulgurite::bind_errors(m);
+  fulgurite::bind_trace(m);
+  fulgurite::bind_ops(m);
+  fulgurite::bind_state(m);
+  fulgurite::bind_passes(m);
   fulgurite::bind_pystate(m);
+  fulgurite::bind_function(m);
+  fulgurite::bind_capture(m);
+  fulgurite::bind_jit(m);
+
+  fulgurite::set_language_hooks({.place = fulgurite::pystate::current_place,
+                                 .source = fulgurite::source_line,
+                                 .module_path = fulgurite::module_path,
+                                 .raise = fulgurite::raise_in_python});
 }

@@ -17,16 +17,29 @@
 
 namespace fulgurite {
 
+// The program read the data of a real tensor: what was captured holds for that data only.
+struct DataRead {
+  at::Tensor real;
+  uint32_t version = 0;  // of its data when it was read; 0 for an inference tensor
+};
+
+// The program left a gradient in a leaf: `loss.backward()`.
+struct GivenGrad {
+  at::Tensor leaf;  // a trace tensor (an argument) or a lifted real one
+  at::Tensor grad;  // a trace tensor
+};
+
 struct Captured {
   Trace trace;
   std::vector<at::Tensor> lifted;  // the real tensors behind the inputs that are no arguments
+  std::vector<DataRead> data_reads;
 };
 
 // What capture asks of the language that the program is written in. A C++ program has none of it.
 struct LanguageHooks {
   // Fills in the line and the module that are running; false where unknown. Called without the GIL.
   struct Place {
-    const void* code = nullptr;    // identity of the code object
+    const void* code = nullptr;  // identity of the code object
     int instruction = 0;
     const void* module = nullptr;  // identity of the innermost nn.Module, null outside of any
   };
@@ -46,7 +59,8 @@ class Tracer {
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  // A trace tensor like `real`. Inputs that share a storage, or are the same tensor, do so again.
+  // A trace tensor like `real`. Inputs that share a storage do so again; for a tensor that is an
+  // input already, the same trace tensor.
   at::Tensor input(const at::Tensor& real, std::string name);
   // The same from a type (for replays).
   at::Tensor input(const TensorType& type, std::string name, InputKind kind = InputKind::Argument);
@@ -63,6 +77,18 @@ class Tracer {
     Tracer& tracer_;
     bool autocast_cache_;
   };
+
+  // The gradients that the program left in leaves, once listening is over. The real leaves have
+  // their own again; whoever wants the new ones makes them outputs.
+  const std::vector<GivenGrad>& grads() const;
+
+  // The program reads the data of a real tensor behind the dispatcher's back (numpy(), tolist()):
+  // notes it, or refuses where the program has written to it; `how` it reads.
+  void read_data(const at::Tensor& real, const std::string& how);
+
+  // Whether the program wrote to the memory of a real tensor: the write is recorded, not done, so
+  // that what lies in memory is not what the program would see.
+  bool has_written(const at::Tensor& real) const;
 
   // The trace of what was recorded. `outputs` are trace tensors, or real ones (lifted). Throws
   // Unsupported where the program did something that cannot be replayed, even if it swallowed the
@@ -83,7 +109,12 @@ class Tracer {
 };
 
 bool is_trace_tensor(const at::Tensor& tensor);
-ValueId trace_value(const at::Tensor& tensor);                 // kNoValue for a real one
-std::string describe_trace_tensor(const at::Tensor& tensor);   // its type, for repr
+ValueId trace_value(const at::Tensor& tensor);                // kNoValue for a real one
+std::string describe_trace_tensor(const at::Tensor& tensor);  // its type, for repr
+
+// What copy.deepcopy makes of a tensor, recorded: memory of its own with the same layout; a leaf
+// that requires grad if `tensor` does. Throws UserError for a tensor that is no leaf, as eager
+// does.
+at::Tensor copy_of(const at::Tensor& tensor);
 
 }  // namespace fulgurite

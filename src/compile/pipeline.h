@@ -1,6 +1,8 @@
 // The compiler on one screen: from a captured trace to a plan.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,9 +12,18 @@
 
 namespace fulgurite {
 
+// A user's own pass, run before or after the one of that name.
+struct ExtraPass {
+  std::string name;
+  std::string anchor;     // a name of pass_names()
+  bool before = false;
+  std::function<Trace(const Trace&)> run;
+};
+
 struct CompileOptions {
-  std::vector<Executor> executors;  // empty: the default ones
-  bool verify = false;              // check invariants after every pass
+  std::vector<Executor> executors;  // tried in this order; empty: the default ones
+  std::vector<ExtraPass> extra;
+  bool verify = false;              // check the invariants of a trace after every pass
 };
 
 struct Compiled {
@@ -22,5 +33,8 @@ struct Compiled {
 };
 
 Compiled compile(Trace captured, const CompileOptions& options = {});
+
+// Names of the passes as printed, in order.
+std::vector<std::string> pass_names();
 
 }  // namespace fulgurite

@@ -10,16 +10,18 @@
 namespace fulgurite {
 
 struct OpFacts {
-  c10::SmallVector<int, 2> written;        // arguments it writes, in order
+  c10::SmallVector<int, 2> written;        // arguments it writes, in order; hidden writes too
   c10::SmallVector<int, 2> plain_returns;  // returns that are no written argument
-  bool is_view = false;                    // results share memory with an argument
+  bool is_view = false;                    // results may share memory with an argument
   bool changes_metadata = false;           // t_(), set_(), resize_(): geometry, no data
-  bool random = false;                     // draws from a generator
+  bool random = false;                     // may draw from a generator
   bool is_assert = false;                  // has an effect besides its results
   bool reads_data = false;                 // item(), nonzero(): Python or shapes depend on data
   int device_arg = -1, pin_arg = -1;
   c10::SmallVector<int, 2> generator_args;
-  const char* hidden_write_flag = nullptr;  // bool argument that switches hidden writes on
+  // The bool argument that switches hidden writes on, "" for always; null without hidden writes.
+  const char* hidden_write_flag = nullptr;
+  c10::SmallVector<int, 2> draws_when;  // draws only if all of these arguments are true (non-zero)
 
   // Writes nothing, draws nothing: may be dropped when its results are not used.
   bool pure() const { return written.empty() && !random && !is_assert; }
@@ -30,7 +32,11 @@ const OpFacts& facts_of(const c10::OperatorHandle& op);
 // The arguments that this very call writes (hidden writes of batch norm only when training).
 c10::SmallVector<int, 2> written_args(const Call& call);
 
-// An effect: never dropped, merged or moved across another.
+// Whether this very call draws random numbers (dropout only when training), itself or in its body.
+bool draws(const Call& call);
+
+// An effect, of the call or of its body on what was there before it: never dropped, merged or moved
+// across another.
 bool has_effect(const Call& call);
 
 // The operator that computes what `op` writes, without writing: it has the same arguments less the

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -13,15 +12,19 @@ namespace fulgurite {
 
 class Plan {
  public:
-  // `trace` is the last of a series: every call is placed, every value freed after its last use.
+  // `trace` is the last of a series: every call is placed and says what it frees.
   explicit Plan(const Trace& trace);
   ~Plan();
   Plan(Plan&&) noexcept;
   Plan& operator=(Plan&&) noexcept;
 
   // One tensor per Trace::inputs; one per Trace::outputs comes back. May be called from several
-  // threads at once. The thread's grad mode is the caller's to set where the trace's is Grad.
+  // threads at once, with or without Python's lock. A trace in grad mode runs under the thread's
+  // own autograd; any other runs below it, except where a view or a write can be seen outside.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
+
+  // How long a run has taken so far, in nanoseconds; 0 before the first.
+  int64_t typical_nanoseconds() const;
 
  private:
   struct Program;

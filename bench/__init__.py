@@ -1,0 +1,1 @@
+"""fulgurite against eager, as ratios; README.md says what each number is."""

@@ -1,0 +1,68 @@
+"""A jitted module is a module: it shares all state with the module that it was made from."""
+
+import copy
+import weakref
+
+import torch
+
+from fulgurite import _C
+from fulgurite._C import UserError
+from fulgurite._function import compile_function
+
+# One class per class of module; a class does not keep compiled modules alive.
+_CLASSES = weakref.WeakKeyDictionary()
+
+
+def compile_module(module, options):
+    """A module of a subclass of `module`'s class whose calls are compiled."""
+    if not hasattr(module, "__dict__") or _has_slots(type(module)):
+        raise UserError(f"jit cannot share the state of a {type(module).__name__}: it has slots")
+    compiled = object.__new__(_class_for(type(module)))
+    object.__setattr__(compiled, "__dict__", module.__dict__)
+    object.__setattr__(compiled, "_fulgurite_function", compile_function(module, options))
+    return compiled
+
+
+def function_of(compiled):
+    """The compiled function of a jitted function or module; UserError for anything else."""
+    if isinstance(compiled, _C.Function):
+        return compiled
+    function = getattr(type(compiled), "_fulgurite_function", None)
+    if function is None:
+        raise UserError(
+            f"expected what fulgurite.jit returned, got a {type(compiled).__name__}: {compiled!r}"
+        )
+    return compiled._fulgurite_function
+
+
+def _class_for(kind):
+    if kind not in _CLASSES:
+        body = {
+            "__slots__": ("_fulgurite_function",),
+            "__module__": kind.__module__,
+            "__qualname__": kind.__qualname__,
+            "__doc__": kind.__doc__,
+            "__call__": _call,
+            "__reduce_ex__": _reduce,
+            "__deepcopy__": _deepcopy,
+        }
+        _CLASSES[kind] = type(kind.__name__, (kind,), body)
+    return _CLASSES[kind]
+
+
+def _call(self, *args, **kwargs):
+    return self._fulgurite_function(*args, **kwargs)
+
+
+def _reduce(self, protocol):
+    function = self._fulgurite_function
+    return compile_module, (function.target, function.state.options)
+
+
+def _deepcopy(self, memo):
+    function = self._fulgurite_function
+    return compile_module(copy.deepcopy(function.target, memo), function.state.options)
+
+
+def _has_slots(kind):
+    return any(getattr(base, "__slots__", ()) for base in kind.__mro__ if base is not torch.nn.Module)

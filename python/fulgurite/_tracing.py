@@ -1,0 +1,133 @@
+"""What the running program must see differently while its thread is being captured.
+
+A few functions of torch read the data of a tensor, or the state of a generator, behind the
+dispatcher's back. Each is wrapped once, at import, by a function that asks whether this thread is
+being captured, and otherwise does what it did: eager programs and other threads are unchanged.
+"""
+
+import contextlib
+import functools
+
+import torch
+
+from fulgurite import _C
+from fulgurite._C import Unsupported
+
+
+@contextlib.contextmanager
+def listening(tracer):
+    """Captures what runs in the block; the default generator must come out as it went in."""
+    before = torch.default_generator.get_state()
+    with tracer:
+        yield
+    if not torch.equal(torch.default_generator.get_state(), before):
+        torch.default_generator.set_state(before)
+        raise Unsupported(
+            "the function changed the state of the default generator through the generator "
+            "object; call torch.manual_seed, torch.set_rng_state or torch.random.fork_rng instead"
+        )
+
+
+def install():
+    """Wraps the functions; called once, when the package is imported."""
+    _answer_is_compiling()
+    for name in ("tolist", "numpy", "__array__", "data_ptr", "__dlpack__"):
+        _wrap(torch.Tensor, name, _reads_data(name))
+    for name in ("register_hook", "register_post_accumulate_grad_hook", "retain_grad"):
+        _wrap(torch.Tensor, name, _changes_graph(name))
+    _wrap(torch.Tensor, "__deepcopy__", _deepcopy)
+    _wrap(torch.Tensor, "__repr__", _repr)
+    for name in ("get_rng_state", "set_rng_state", "manual_seed", "seed", "initial_seed"):
+        _wrap(torch.random, name, _RANDOM[name])
+        setattr(torch, name, getattr(torch.random, name))
+
+
+def _wrap(owner, name, instead):
+    """`instead(original, *args)` runs while this thread is captured, the original otherwise."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def wrapped(*args, **kwargs):
+        if _C.is_capturing():
+            return instead(original, *args, **kwargs)
+        return original(*args, **kwargs)
+
+    setattr(owner, name, wrapped)
+
+
+def _answer_is_compiling():
+    # Libraries skip checks of data when torch.compiler.is_compiling(). The code is replaced and
+    # not the function: torch.compile knows the function by identity.
+    namespace = torch.compiler.__dict__
+    namespace["_fulgurite_is_capturing"] = _C.is_capturing
+
+    def is_compiling() -> bool:
+        if torch.jit.is_scripting():
+            return False
+        return _is_compiling_flag or _fulgurite_is_capturing()  # noqa: F821
+
+    torch.compiler.is_compiling.__code__ = is_compiling.__code__
+
+
+def _reads_data(name):
+    def instead(original, tensor, *args, **kwargs):
+        if _C.is_trace_tensor(tensor):
+            _C.refuse(
+                f"reads the data of a traced tensor with .{name}()",
+                "keep the computation in torch operators, move the read out of the compiled "
+                'function, or compile with fallback="eager"',
+            )
+        _C.read_data(tensor)
+        return original(tensor, *args, **kwargs)
+
+    return instead
+
+
+def _changes_graph(name):
+    def instead(original, tensor, *args, **kwargs):
+        _C.refuse(
+            f"calls .{name}() on a tensor",
+            "call it outside of the compiled function, on its inputs or outputs",
+        )
+
+    return instead
+
+
+def _deepcopy(original, tensor, memo):
+    if not _C.is_trace_tensor(tensor):
+        return original(tensor, memo)
+    if id(tensor) not in memo:
+        memo[id(tensor)] = _C.copy_of(tensor)
+    return memo[id(tensor)]
+
+
+def _repr(original, tensor, **kwargs):
+    if _C.is_trace_tensor(tensor):
+        return _C.describe_trace_tensor(tensor)
+    return original(tensor, **kwargs)
+
+
+def _get_rng_state(original):
+    return torch.ops.fulgurite.get_rng_state()
+
+
+def _set_rng_state(original, state):
+    torch.ops.fulgurite.set_rng_state(state)
+
+
+def _manual_seed(original, seed):
+    torch.ops.fulgurite.manual_seed(int(seed))
+    return torch.default_generator
+
+
+def _refuse_seed(original):
+    _C.refuse(f"calls torch.{original.__name__}()", "call it outside of the compiled function")
+
+
+_RANDOM = {
+    "get_rng_state": _get_rng_state,
+    "set_rng_state": _set_rng_state,
+    "manual_seed": _manual_seed,
+    "seed": _refuse_seed,
+    "initial_seed": _refuse_seed,
+}

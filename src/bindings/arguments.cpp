@@ -1,0 +1,152 @@
+#include "bindings/arguments.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <bit>
+
+#include "base/error.h"
+#include "bindings/containers.h"
+
+namespace fulgurite {
+namespace {
+
+// One word for each step of the walk, so that different structures give different keys.
+enum Mark : uint64_t { kTensor = 0xF0, kNumber, kText, kContainer, kObject };
+
+class Reader {
+ public:
+  Reader(Arguments& out, bool offsets) : out_(out), offsets_(offsets) {}
+
+  void read(PyObject* object) {
+    if (is_plain_tensor(object)) return tensor(object);
+    PyTypeObject* type = Py_TYPE(object);
+    if (type == &PyLong_Type) return integer(object);
+    if (type == &PyFloat_Type)
+      return word(kNumber, type, std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(object)));
+    if (object == Py_None || type == &PyBool_Type) return identity(object);
+    if (type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type)
+      return compared(object);
+    switch (shape_of(object)) {
+      case Shape::Tuple:
+      case Shape::NamedTuple: return items(type, PySequence_Fast_ITEMS(object), Py_SIZE(object));
+      case Shape::List: return items(type, PySequence_Fast_ITEMS(object), PyList_GET_SIZE(object));
+      case Shape::Dict: return dict(object);
+      case Shape::Other: return other(object);
+      case Shape::Leaf: return leaf(object);
+    }
+  }
+
+ private:
+  void word(Mark mark, PyTypeObject* type, uint64_t value) {
+    out_.key.push_back(mark ^ reinterpret_cast<uint64_t>(type));
+    out_.key.push_back(value);
+  }
+
+  void identity(PyObject* object) {
+    word(kObject, Py_TYPE(object), reinterpret_cast<uint64_t>(object));
+  }
+
+  void compared(PyObject* object) {
+    const Py_hash_t hash = PyObject_Hash(object);
+    if (hash == -1) throw nb::python_error();
+    word(kText, Py_TYPE(object), static_cast<uint64_t>(hash));
+    out_.compared.push_back(object);
+  }
+
+  void integer(PyObject* object) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow) return compared(object);
+    word(kNumber, &PyLong_Type, static_cast<uint64_t>(value));
+  }
+
+  void tensor(PyObject* object) {
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    const at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    if (impl.layout() != at::kStrided || !tensor.defined()) {
+      out_.declined = fmt::format("an argument is a tensor of layout {}",
+                                  c10::str(impl.layout()));
+      return;
+    }
+    out_.key.push_back(kTensor);
+    append_tensor(out_.key, impl);
+    if (offsets_) append_offset(out_.key, impl);
+    out_.tensors.push_back(object);
+    out_.impls.push_back(&impl);
+  }
+
+  void items(PyTypeObject* type, PyObject** items, Py_ssize_t size) {
+    word(kContainer, type, static_cast<uint64_t>(size));
+    for (Py_ssize_t i = 0; i < size; ++i) read(items[i]);
+  }
+
+  void dict(PyObject* object) {
+    word(kContainer, &PyDict_Type, static_cast<uint64_t>(PyDict_GET_SIZE(object)));
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
+      read(key);
+      read(value);
+    }
+  }
+
+  void other(PyObject* object) {
+    Opened opened = open_container(object);
+    const size_t size = nb::len(opened.children);
+    word(kContainer, Py_TYPE(object), size);
+    out_.opened.push_back(opened.context);
+    read(opened.context.ptr());
+    out_.opened.push_back(opened.children);
+    for (size_t i = 0; i < size; ++i) read(PyList_GET_ITEM(opened.children.ptr(), i));
+  }
+
+  void leaf(PyObject* object) {
+    if (THPVariable_Check(object)) {
+      out_.declined = fmt::format("an argument is a {}, a subclass of torch.Tensor",
+                                  Py_TYPE(object)->tp_name);
+      return;
+    }
+    identity(object);
+    out_.identified.push_back(object);
+  }
+
+  Arguments& out_;
+  bool offsets_;
+};
+
+}  // namespace
+
+void read_arguments(Arguments& out, PyObject* const* args, Py_ssize_t positional,
+                    PyObject* keyword_names, bool offsets) {
+  append_ambient(out.key);
+  out.key.push_back(static_cast<uint64_t>(positional));
+  Reader reader(out, offsets);
+  const Py_ssize_t keywords = keyword_names ? PyTuple_GET_SIZE(keyword_names) : 0;
+  for (Py_ssize_t i = 0; i < positional; ++i) reader.read(args[i]);
+  for (Py_ssize_t i = 0; i < keywords; ++i) {
+    reader.read(PyTuple_GET_ITEM(keyword_names, i));
+    reader.read(args[positional + i]);
+  }
+  append_aliasing(out.key, out.impls);
+}
+
+bool equal_values(c10::ArrayRef<PyObject*> a, c10::ArrayRef<PyObject*> b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    if (Py_TYPE(a[i]) != Py_TYPE(b[i])) return false;
+    // By bits: == does not tell 0.0 from -0.0, nor nan from anything.
+    if (PyComplex_Check(a[i])) {
+      const Py_complex x = PyComplex_AsCComplex(a[i]), y = PyComplex_AsCComplex(b[i]);
+      if (std::bit_cast<uint64_t>(x.real) != std::bit_cast<uint64_t>(y.real) ||
+          std::bit_cast<uint64_t>(x.imag) != std::bit_cast<uint64_t>(y.imag))
+        return false;
+      continue;
+    }
+    const int equal = PyObject_RichCompareBool(a[i], b[i], Py_EQ);
+    if (equal < 0) PyErr_Clear();
+    if (equal != 1) return false;
+  }
+  return true;
+}
+
+}  // namespace fulgurite

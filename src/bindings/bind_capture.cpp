@@ -1,0 +1,67 @@
+// The tracer, as a context manager.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/areas.h"
+#include "bindings/tensor_caster.h"
+#include "capture/infer.h"
+#include "capture/replay.h"
+#include "capture/tracer.h"
+
+namespace nb = nanobind;
+
+namespace fulgurite {
+namespace {
+
+struct BoundTracer : Tracer {
+  std::optional<Listening> listening;
+};
+
+std::shared_ptr<Captured> finish(Tracer& tracer, const std::vector<at::Tensor>& outputs) {
+  const auto tree = flat_tree(static_cast<int32_t>(outputs.size()));
+  return std::make_shared<Captured>(tracer.finish(outputs, tree));
+}
+
+}  // namespace
+
+void bind_capture(nb::module_& m) {
+  nb::class_<Tracer>(m, "Listener");
+  nb::class_<BoundTracer, Tracer>(m, "Tracer", "Captures what runs while it is entered.")
+      .def(nb::init<>())
+      .def(
+          "input",
+          [](BoundTracer& t, const at::Tensor& real, std::string name) {
+            return t.input(real, std::move(name));
+          },
+          nb::arg("real"), nb::arg("name") = "", "A trace tensor like `real`.")
+      .def("__enter__",
+           [](nb::handle self) {
+             auto& tracer = nb::cast<BoundTracer&>(self);
+             tracer.listening.emplace(tracer);
+             return nb::borrow(self);
+           })
+      .def("__exit__", [](BoundTracer& t, nb::args) { t.listening.reset(); })
+      .def("finish", &finish, "The program, with these tensors as its outputs.")
+      .def_prop_ro(
+          "grads",
+          [](const BoundTracer& t) {
+            nb::list list;
+            for (const GivenGrad& given : t.grads())
+              list.append(nb::make_tuple(given.leaf, given.grad));
+            return list;
+          },
+          "(leaf, gradient) for every gradient that the program left in a leaf.");
+  m.def(
+      "read_data",
+      [](const at::Tensor& real, const std::string& how) {
+        if (Tracer* tracer = Tracer::active()) tracer->read_data(real, how);
+      },
+      nb::arg("real"), nb::arg("how") = "this");
+  m.def("check_types", &check_types, nb::arg("trace"), nb::arg("inputs"), nb::arg("bodies") = false,
+        "Where running the trace differs from the types in it; '' where it does not.");
+  m.def("python_meta_calls", &python_meta_calls);
+}
+
+}  // namespace fulgurite

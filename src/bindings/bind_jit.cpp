@@ -1,0 +1,169 @@
+// What `jit` needs around a capture: the questions that wrapped functions of torch ask, and the
+// way from a captured program to an entry.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "bindings/areas.h"
+#include "bindings/arguments.h"
+#include "bindings/entry.h"
+#include "bindings/language_hooks.h"
+#include "bindings/tensor_caster.h"
+#include "capture/tracer.h"
+#include "compile/pipeline.h"
+#include "ops/facts.h"
+#include "pystate/place.h"
+
+namespace nb = nanobind;
+
+namespace fulgurite {
+namespace {
+
+using ModulePaths = std::unordered_map<const void*, std::string>;
+thread_local const ModulePaths* t_module_paths = nullptr;
+
+// Follows where the thread is, from before a capture until it is finished.
+struct Tracking {
+  explicit Tracking(nb::dict paths) {
+    for (auto [id, path] : paths)
+      module_paths[PyLong_AsVoidPtr(id.ptr())] = nb::cast<std::string>(path);
+  }
+
+  void enter() {
+    places.emplace();
+    before = std::exchange(t_module_paths, &module_paths);
+  }
+  void exit() {
+    t_module_paths = before;
+    places.reset();
+  }
+
+  ModulePaths module_paths;
+  const ModulePaths* before = nullptr;
+  std::optional<pystate::PlaceTracking> places;
+};
+
+OutputTree read_tree(nb::handle description) {
+  static const std::unordered_map<std::string, OutputTree::Kind> kKinds{
+      {"leaf", OutputTree::Kind::Leaf},   {"constant", OutputTree::Kind::Constant},
+      {"tuple", OutputTree::Kind::Tuple}, {"list", OutputTree::Kind::List},
+      {"dict", OutputTree::Kind::Dict},   {"object", OutputTree::Kind::Object}};
+  OutputTree tree;
+  tree.kind = kKinds.at(nb::cast<std::string>(description[0]));
+  if (tree.kind == OutputTree::Kind::Leaf)
+    tree.leaf = nb::cast<int32_t>(description[1]);
+  else
+    tree.text = nb::cast<std::string>(description[1]);
+  for (nb::handle key : description[2]) tree.keys.push_back(nb::cast<std::string>(key));
+  for (nb::handle child : description[3]) tree.children.push_back(read_tree(child));
+  return tree;
+}
+
+InputKind read_kind(const std::string& name) {
+  if (name == "parameter") return InputKind::Parameter;
+  if (name == "buffer") return InputKind::Buffer;
+  return InputKind::Constant;
+}
+
+void name_lifted(Captured& captured, size_t index, const std::string& kind, std::string path,
+                 std::string name) {
+  const size_t arguments = captured.trace.inputs.size() - captured.lifted.size();
+  Input& input = captured.trace.inputs.at(arguments + index);
+  input.kind = read_kind(kind);
+  input.path = std::move(path);
+  captured.trace.values[input.id].name = std::move(name);
+}
+
+// Whether the result depends on where an input lies in its storage: as_strided counts from there.
+bool uses_offsets(const Trace& trace) {
+  std::unordered_set<StorageId> inputs;
+  for (const Input& input : trace.inputs) inputs.insert(type_of(trace, input.id).storage);
+  for (const Call& call : trace.calls) {
+    if (!call.op.aten) continue;
+    const auto& arguments = call.op.aten->schema().arguments();
+    if (std::none_of(arguments.begin(), arguments.end(),
+                     [](const auto& a) { return a.name() == "storage_offset"; }))
+      continue;
+    bool found = false;
+    for_each_value(call.args, [&](ValueId id) { found |= inputs.count(type_of(trace, id).storage); });
+    if (found) return true;
+  }
+  return false;
+}
+
+nb::list argument_tensors(nb::tuple args, nb::dict keywords) {
+  c10::SmallVector<PyObject*, 8> all;
+  for (nb::handle arg : args) all.push_back(arg.ptr());
+  nb::list keys;
+  for (auto [key, value] : keywords) {
+    keys.append(key);
+    all.push_back(value.ptr());
+  }
+  const nb::tuple names(keys);
+  Arguments arguments;
+  read_arguments(arguments, all.data(), static_cast<Py_ssize_t>(nb::len(args)), names.ptr(), false);
+  nb::list tensors;
+  for (PyObject* tensor : arguments.tensors) tensors.append(nb::handle(tensor));
+  return tensors;
+}
+
+nb::bytes ambient_key() {
+  Key key;
+  append_ambient(key);
+  return nb::bytes(reinterpret_cast<const char*>(key.data()), key.size() * sizeof(uint64_t));
+}
+
+void bind_questions(nb::module_& m) {
+  m.def("is_capturing", [] { return Tracer::active() != nullptr; },
+        "Whether this thread is being captured.");
+  m.def("is_trace_tensor", &is_trace_tensor);
+  m.def("describe_trace_tensor", &describe_trace_tensor);
+  m.def("copy_of", &copy_of);
+  m.def("refuse", [](const std::string& what, const std::string& instead) {
+    if (Tracer* tracer = Tracer::active()) tracer->refuse(what, instead);
+  });
+  m.def("ambient_key", &ambient_key, "The settings of torch that entries depend on.");
+  m.def("argument_tensors", &argument_tensors, "The tensors of a call, in order, with repeats.");
+}
+
+}  // namespace
+
+std::string module_path(const LanguageHooks::Place& place) {
+  if (!t_module_paths) return "";
+  const auto found = t_module_paths->find(place.module);
+  return found == t_module_paths->end() ? "" : found->second;
+}
+
+SourceLine source_line(const LanguageHooks::Place& place) {
+  nb::gil_scoped_acquire gil;
+  return pystate::source_of(place);
+}
+
+void bind_jit(nb::module_& m) {
+  bind_questions(m);
+  nb::class_<Tracking>(m, "PlaceTracking", "A block in which the lines of the program are known.")
+      .def(nb::init<nb::dict>(), nb::arg("module_paths"))
+      .def("__enter__", &Tracking::enter)
+      .def("__exit__", [](Tracking& t, nb::args) { t.exit(); });
+  nb::class_<Captured>(m, "Captured")
+      .def_ro("lifted", &Captured::lifted)
+      .def_prop_ro("reads", [](const Captured& c) {
+        std::vector<at::Tensor> reads;
+        for (const DataRead& read : c.data_reads) reads.push_back(read.real);
+        return reads;
+      }, "real tensors whose data the program read")
+      .def_prop_ro("trace", [](const Captured& c) { return std::make_shared<Trace>(c.trace); })
+      .def("name_lifted", &name_lifted);
+  m.def("finish", [](Tracer& tracer, const std::vector<at::Tensor>& outputs, nb::handle tree) {
+    return std::make_shared<Captured>(tracer.finish(outputs, read_tree(tree)));
+  }, "The program that a tracer captured.");
+  m.def("compile_captured", [](const Captured& captured, bool verify) {
+    CompileOptions options;
+    options.verify = verify;
+    return std::make_shared<Compiled>(compile(captured.trace, options));
+  });
+  m.def("uses_offsets", [](const Compiled& compiled) { return uses_offsets(compiled.series.back()); });
+}
+
+}  // namespace fulgurite

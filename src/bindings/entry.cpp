@@ -1,0 +1,98 @@
+#include "bindings/entry.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace fulgurite {
+
+namespace {
+
+// Weak where possible: an entry does not keep the arguments of a call alive.
+nb::object pin(PyObject* object) {
+  PyObject* weak = PyWeakref_NewRef(object, nullptr);
+  if (weak) return nb::steal(weak);
+  PyErr_Clear();
+  return nb::borrow(object);
+}
+
+bool is_alive(const nb::object& pinned) {
+  return !PyWeakref_Check(pinned.ptr()) || PyWeakref_GetObject(pinned.ptr()) != Py_None;
+}
+
+bool has_gradient(const at::Tensor& owner, const TensorGuard& guard) {
+  const at::Tensor& gradient = owner.grad();
+  return gradient.defined() && guard.holds(gradient);
+}
+
+}  // namespace
+
+CallKey::CallKey(const Arguments& arguments) : key(arguments.key) {
+  for (PyObject* object : arguments.compared) compared.push_back(nb::borrow(object));
+  for (PyObject* object : arguments.identified) pins.push_back(pin(object));
+}
+
+bool CallKey::matches(const Arguments& arguments) const {
+  if (key != arguments.key || !std::all_of(pins.begin(), pins.end(), is_alive)) return false;
+  c10::SmallVector<PyObject*, 8> mine;
+  for (const nb::object& object : compared) mine.push_back(object.ptr());
+  return equal_values(mine, arguments.compared);
+}
+
+bool Entry::holds() const {
+  for (size_t i = 0; i < lifted.size(); ++i)
+    if (!lifted_guards[i].holds(lifted[i])) return false;
+  for (const auto& [owner, guard] : gradient_guards)
+    if (!has_gradient(lifted[owner], guard)) return false;
+  return std::all_of(reads.begin(), reads.end(), [](const auto& r) { return r.unchanged(); }) &&
+         (!state || state->guards.check());
+}
+
+std::string Entry::changed() const {
+  for (size_t i = 0; i < lifted.size(); ++i)
+    if (!lifted_guards[i].holds(lifted[i]))
+      return fmt::format("{} has another dtype, shape, strides or requires_grad", name_of(i));
+  for (const auto& [owner, guard] : gradient_guards)
+    if (!has_gradient(lifted[owner], guard))
+      return fmt::format("the gradient of {} is gone or has another type", name_of(owner));
+  for (const ReadTensor& read : reads)
+    if (!read.unchanged()) return "the data of a tensor that the function reads has changed";
+  if (state && !state->guards.check()) return state->guards.explain();
+  return "";
+}
+
+std::string Entry::name_of(size_t index) const {
+  const Trace& trace = compiled.series.front();
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (sources[i].kind == InputSource::Kind::Lifted &&
+        sources[i].index == static_cast<int32_t>(index)) {
+      const Input& input = trace.inputs[i];
+      return input.path.empty() ? trace.values[input.id].name : input.path;
+    }
+  return "a parameter";
+}
+
+PyObject* Entry::finish(std::vector<at::Tensor> outputs) const {
+  const size_t stored = state ? state->effect_tensors : 0;
+  const std::vector<at::Tensor> effects(outputs.end() - static_cast<ptrdiff_t>(stored),
+                                        outputs.end());
+  if (state && !state->replay(effects)) return nullptr;
+  return build(output, outputs);
+}
+
+std::vector<at::Tensor> Entry::inputs(const Arguments& arguments) const {
+  std::vector<at::Tensor> r;
+  r.reserve(sources.size());
+  for (const InputSource& source : sources) switch (source.kind) {
+      case InputSource::Kind::Argument:
+        r.push_back(THPVariable_Unpack(arguments.tensors[source.index]));
+        break;
+      case InputSource::Kind::Lifted: r.push_back(lifted[source.index]); break;
+      case InputSource::Kind::Gradient: r.push_back(lifted[source.index].grad()); break;
+    }
+  return r;
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,62 @@
+// One compiled specialisation of a function, and the calls that it serves.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/arguments.h"
+#include "bindings/outputs.h"
+#include "bindings/state_record.h"
+#include "compile/pipeline.h"
+
+namespace fulgurite {
+
+// Where a plan's input comes from on each call.
+struct InputSource {
+  enum class Kind : uint8_t {
+    Argument,  // the tensor number `index` of the call's arguments
+    Lifted,    // the tensor number `index` that the entry holds
+    Gradient,  // the .grad of that one
+  };
+  Kind kind = Kind::Argument;
+  int32_t index = 0;
+};
+
+// The key of a call, owned.
+struct CallKey {
+  Key key;
+  std::vector<nb::object> compared;
+  std::vector<nb::object> pins;  // the objects whose addresses are in the key, weakly if possible
+
+  explicit CallKey(const Arguments& arguments);
+  bool matches(const Arguments& arguments) const;
+};
+
+struct Entry {
+  explicit Entry(const CallKey& key) : key(key) {}
+
+  CallKey key;
+  Compiled compiled;
+  std::vector<InputSource> sources;
+  std::vector<at::Tensor> lifted;
+  std::vector<TensorGuard> lifted_guards;
+  OutputTemplate output;
+  std::vector<std::pair<int32_t, TensorGuard>> gradient_guards;  // by place in `lifted`
+  std::vector<ReadTensor> reads;
+  std::shared_ptr<StateRecord> state;  // null: nothing is known of the state of Python
+  nb::object record;         // what Python keeps about it
+  bool eager = false;        // such calls run the user's function as it is
+  uint64_t hits = 0;
+
+  bool holds() const;        // what it was compiled for has not changed
+  std::string changed() const;
+  std::vector<at::Tensor> inputs(const Arguments& arguments) const;
+  // The result of a call from what its plan gave, effects included; null with a Python error set.
+  PyObject* finish(std::vector<at::Tensor> outputs) const;
+
+ private:
+  std::string name_of(size_t lifted_index) const;
+};
+
+}  // namespace fulgurite

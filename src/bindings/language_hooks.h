@@ -1,0 +1,16 @@
+// The lines and modules of the program that is being captured, as the capture asks for them.
+#pragma once
+
+#include <string>
+
+#include "capture/tracer.h"
+
+namespace fulgurite {
+
+// As given when the tracking of this thread was made: "self.layers.0"; "" for any other module.
+std::string module_path(const LanguageHooks::Place& place);
+
+// The line of a place; may be called without the interpreter lock.
+SourceLine source_line(const LanguageHooks::Place& place);
+
+}  // namespace fulgurite

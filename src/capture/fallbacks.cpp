@@ -1,0 +1,94 @@
+// Where the dispatcher meets the tracer.
+#include "torch/fallbacks.h"
+
+#include "capture/state.h"
+#include "torch/dispatch_state.h"
+
+namespace fulgurite {
+namespace {
+
+using torch::jit::Stack;
+
+thread_local Tracer::State* active = nullptr;
+
+bool any_traced(const c10::OperatorHandle& op, const Stack& stack) {
+  bool found = false;
+  const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
+  for_each_tensor(arguments, [&](const at::Tensor& t) { found |= as_trace(t) != nullptr; });
+  return found;
+}
+
+// Torch makes a real tensor of Python or NumPy data: those calls are real.
+bool makes_real_data(const DispatchState& state, const c10::OperatorHandle& op,
+                     const Stack& stack) {
+  return fills_real_memory(state) && !any_traced(op, stack);
+}
+
+// Under autocast an operator with a rule casts its arguments and calls itself again without
+// autocast; one that is only a program of others is run as that program.
+bool autocast_first(c10::DispatchKeySet keys, const OpInfo& info) {
+  return keys.has_any(kAutocastKeys) && (info.autocast_kernel || info.composite);
+}
+
+void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const c10::DispatchKeySet below = keys & strictly_below(kMark);
+  const DispatchState state = dispatch_state();
+  // This key stays on meanwhile, so that what a transform calls in turn comes back here.
+  if (!active || functorch_active(state) || makes_real_data(state, op, *stack)) {
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  if (dispatch_mode_active(state))
+    active->tracer->refuse(
+        "a TorchDispatchMode (FakeTensorMode, make_fx, a checkpoint policy) was entered during "
+        "capture",
+        "enter it around the captured function's parts that are not captured");
+  const OpInfo& info = op_info(op);
+  if (active->keep_constant(op, info, stack) || active->read_data(op, info, stack)) return;
+  if (info.forward_ad || autocast_first(below, info)) {
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  active->run_frame(op, info, below, stack);
+}
+
+// A trace tensor came to the dispatcher, and nothing listens above.
+void mark(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  if (!active && !inferring())
+    raise(Unsupported(fmt::format(
+        "{} was called on a tensor of a capture that has ended, or that runs on another thread; "
+        "return the tensor from the captured function instead of keeping it",
+        op.schema().name())));
+  op.redispatchBoxed(keys & strictly_below(kMark), stack);
+}
+
+void below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const c10::DispatchKeySet rest = keys & strictly_below(kBelow);
+  if (inferring()) {
+    if (rest.has_backend(c10::BackendComponent::MetaBit))
+      call_meta_kernel(op, rest, stack);
+    else
+      op.redispatchBoxed(rest, stack);
+    return;
+  }
+  if (!active || makes_real_data(dispatch_state(), op, *stack)) {
+    op.redispatchBoxed(rest, stack);
+    return;
+  }
+  const OpInfo& info = op_info(op);
+  if (!active->read_data(op, info, stack)) active->record(op, info, stack);
+}
+
+const bool registered = [] {
+  register_fallbacks(c10::BoxedKernel::makeFromFunction<&above>(),
+                     c10::BoxedKernel::makeFromFunction<&mark>(),
+                     c10::BoxedKernel::makeFromFunction<&below>());
+  return true;
+}();
+
+}  // namespace
+
+Tracer::State* active_state() { return active; }
+void set_active_state(Tracer::State* state) { active = state; }
+
+}  // namespace fulgurite

@@ -1,0 +1,146 @@
+// One operator call above autograd, with the primitives it runs as its body.
+#include "capture/state.h"
+#include "torch/dispatch_state.h"
+#include "torch/operator_kernels.h"
+
+namespace fulgurite {
+namespace {
+
+bool same_constant(const c10::IValue& a, const c10::IValue& b) {
+  if (a.isNone() || b.isNone()) return a.isNone() && b.isNone();
+  if (a.isInt() && b.isInt()) return a.toInt() == b.toInt();
+  if (a.isBool() && b.isBool()) return a.toBool() == b.toBool();
+  if (a.isTensor() || b.isTensor()) return a.isTensor() && b.isTensor() && a.is(b);
+  if (a.isIntList() && b.isIntList()) return a.toIntVector() == b.toIntVector();
+  return a.tagKind() == b.tagKind() && a == b;
+}
+
+bool same_results(const std::vector<Arg>& a, const std::vector<Arg>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].kind != b[i].kind || a[i].values != b[i].values) return false;
+  return true;
+}
+
+// Opens a frame for as long as it lives.
+class OpenFrame {
+ public:
+  OpenFrame(Tracer::State& state, Frame& frame) : state_(state), frame_(frame) {
+    frame_.parent = state_.frame;
+    state_.frame = &frame_;
+  }
+  ~OpenFrame() { close(); }
+  void close() { state_.frame = frame_.parent; }
+
+ private:
+  Tracer::State& state_;
+  Frame& frame_;
+};
+
+}  // namespace
+
+void Frame::open_primitive() {
+  if (!primitive) return;
+  primitive = false;
+  Call& part = call.body.emplace_back();
+  part.op = call.op;
+  part.args = call.args;
+  part.results = std::move(primitive_results);
+  part.retyped = call.retyped;
+  part.mode = call.mode;
+}
+
+bool Tracer::State::is_frame_itself(const c10::OperatorHandle& op, const c10::IValue* arguments) {
+  if (frame->op != operator_identity(op) || frame->primitive || !frame->call.body.empty())
+    return false;
+  const auto& args = frame->call.args;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const c10::IValue& value = arguments[i];
+    if (args[i].kind == Arg::Kind::Constant) {
+      const bool undefined = value.isTensor() && !value.toTensor().defined();
+      if (!same_constant(args[i].constant, undefined ? c10::IValue() : value)) return false;
+      continue;
+    }
+    size_t at = 0;
+    bool same = true;
+    const auto compare = [&](const c10::IValue& element) {
+      const bool defined = element.isTensor() && element.toTensor().defined();
+      const ValueId id = defined ? as_trace(to_trace(element.toTensor()))->id : kNoValue;
+      same = same && at < args[i].values.size() && args[i].values[at++] == id;
+    };
+    if (value.isTensor()) {
+      compare(value);
+    } else if (is_tensor_sequence(value)) {
+      for (const c10::IValue& element : value.toListRef()) compare(element);
+    }
+    if (!same || at != args[i].values.size()) return false;
+  }
+  return true;
+}
+
+void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
+                              c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto to_id = [&](const at::Tensor& t) { return as_trace(to_trace(t))->id; };
+  const size_t first = stack->size() - info.arguments;
+  Frame opened;
+  Call& call = opened.call;
+  call.op = op;
+  call.mode = current_grad_mode();
+  call.args.reserve(info.arguments);
+  for (size_t i = first; i < stack->size(); ++i) call.args.push_back(to_arg((*stack)[i], to_id));
+  if (!frame) note_place(call);
+  opened.op = operator_identity(op);
+  opened.first_value = static_cast<ValueId>(trace.values.size());
+  // What a composite operator asks of its arguments may be known without their data after all.
+  torch::jit::Stack again;
+  if (info.composite) again.assign(stack->begin() + first, stack->end());
+  {
+    OpenFrame open(*this, opened);
+    try {
+      BelowOnly below;
+      op.redispatchBoxed(keys, stack);
+    } catch (...) {
+      open.close();
+      if (wanted_data && !frame) {
+        stack->resize(first);
+        if (record_whole(op, info, again, stack)) return;
+      }
+      // The program may catch the error; what ran before it has happened.
+      opened.open_primitive();
+      splice(call);
+      throw;
+    }
+  }
+  call.results.reserve(info.returns);
+  for (size_t i = first; i < stack->size(); ++i) call.results.push_back(to_arg((*stack)[i], to_id));
+  if (opened.primitive && !same_results(call.results, opened.primitive_results))
+    opened.open_primitive();
+  for (size_t i = first; i < stack->size(); ++i)
+    for_each_tensor((*stack)[i], [&](const at::Tensor& t) {
+      if (!is_number(t)) note_requires_grad(as_trace(to_trace(t))->id, t, opened.first_value);
+    });
+  if (frame) {
+    frame->open_primitive();
+    frame->call.body.push_back(std::move(call));
+  } else {
+    trace.calls.push_back(std::move(call));
+  }
+}
+
+void Tracer::State::note_requires_grad(ValueId id, const at::Tensor& tensor, ValueId first_value) {
+  bool& requires_grad = trace.values[id].type.requires_grad;
+  if (id >= first_value)
+    requires_grad = tensor.requires_grad();
+  else if (!is_input_value(id))
+    requires_grad = requires_grad || tensor.requires_grad();
+}
+
+void Tracer::State::splice(Call& call) {
+  for (Call& part : call.body) {
+    part.source = call.source;
+    part.module = call.module;
+    (frame ? frame->call.body : trace.calls).push_back(std::move(part));
+  }
+}
+
+}  // namespace fulgurite

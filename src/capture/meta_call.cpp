@@ -1,0 +1,114 @@
+#include "capture/meta_call.h"
+
+#include "capture/arguments.h"
+#include "capture/infer.h"
+#include "ops/meta.h"
+#include "torch/dispatch_state.h"
+#include "torch/operator_kernels.h"
+
+namespace fulgurite {
+namespace {
+
+thread_local int inferring_depth = 0;
+thread_local int64_t python_calls = 0;
+
+struct MetaKernel {
+  const c10::KernelFunction* kernel = nullptr;  // null: the one that the dispatcher would take
+  bool python = false;                          // which is written in Python
+  bool may_decline = false;                     // may throw NotImplementedError
+};
+
+// The kernel of all backends, where the CPU has none of its own. One that branches over backends
+// in the end says NotImplementedError.
+const c10::KernelFunction* composite_kernel(const c10::OperatorHandle& op) {
+  if (kernels_at(op, c10::DispatchKey::CPU).cpp) return nullptr;
+  for (auto key : {c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
+                   c10::DispatchKey::CompositeExplicitAutograd})
+    if (auto* kernel = kernels_at(op, key).cpp) return kernel;
+  return nullptr;
+}
+
+MetaKernel choose(const c10::OperatorHandle& op) {
+  if (auto* rule = meta_rule(op)) return {rule, false};
+  const Kernels meta = kernels_at(op, c10::DispatchKey::Meta);
+  // Another library's Python kernel was put there on purpose.
+  if (!meta.python_in_use || op.schema().name().rfind("aten::", 0) != 0)
+    return {meta.python_in_use ? nullptr : meta.cpp, meta.python_in_use};
+  if (meta.cpp) return {meta.cpp, false};
+  if (auto* kernel = composite_kernel(op)) return {kernel, false, true};
+  return {nullptr, true};
+}
+
+MetaKernel& meta_kernel(const c10::OperatorHandle& op) {
+  thread_local std::unordered_map<const void*, MetaKernel> cache;
+  auto [it, fresh] = cache.try_emplace(operator_identity(op));
+  if (fresh) it->second = choose(op);
+  return it->second;
+}
+
+}  // namespace
+
+bool inferring() { return inferring_depth > 0; }
+Inferring::Inferring() { ++inferring_depth; }
+Inferring::~Inferring() { --inferring_depth; }
+int64_t python_meta_calls() { return python_calls; }
+
+void call_meta_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                      torch::jit::Stack* stack) {
+  MetaKernel& choice = meta_kernel(op);
+  if (choice.kernel && !choice.may_decline) {
+    choice.kernel->callBoxed(op, keys, stack);
+    return;
+  }
+  if (choice.kernel) {
+    const size_t first = stack->size() - op.schema().arguments().size();
+    const torch::jit::Stack arguments(stack->begin() + first, stack->end());
+    try {
+      choice.kernel->callBoxed(op, keys, stack);
+      return;
+    } catch (const c10::NotImplementedError&) {
+      stack->resize(first);
+      stack->insert(stack->end(), arguments.begin(), arguments.end());
+      choice = {nullptr, true};
+    }
+  }
+  python_calls += choice.python;
+  op.redispatchBoxed(keys, stack);
+}
+
+c10::Device to_meta_arguments(const OpInfo& info, std::optional<c10::Device> device,
+                              c10::IValue* arguments) {
+  const OpFacts& facts = *info.facts;
+  if (facts.device_arg >= 0) {
+    c10::IValue& asked = arguments[facts.device_arg];
+    if (asked.isDevice()) device = asked.toDevice();
+    if (asked.isDevice() || !device) asked = c10::Device(c10::kMeta);
+  }
+  if (facts.pin_arg >= 0) arguments[facts.pin_arg] = c10::IValue();
+  for (int i : facts.generator_args) arguments[i] = c10::IValue();
+  if (!device) return c10::Device(c10::kCPU);
+  if (!device->is_cpu() && !device->is_meta() && !device->has_index())
+    return c10::Device(device->type(), 0);
+  return *device;
+}
+
+void CommonDevice::add(const c10::TensorImpl* tensor, c10::Device device, bool is_index) {
+  if (device_ && *device_ == device && !only_scalars_) [[likely]]
+    return;
+  const bool cpu_scalar = device.is_cpu() && tensor->dim() == 0;
+  if (!device_ || (only_scalars_ && !cpu_scalar)) {
+    device_ = device;
+    only_scalars_ = cpu_scalar;
+  } else if (*device_ != device && !cpu_scalar && !info_.mixes_devices &&
+             !(is_index && device.is_cpu())) {
+    disagree(device);
+  }
+}
+
+void CommonDevice::disagree(c10::Device other) const {
+  TORCH_CHECK(false,
+              "Expected all tensors to be on the same device, but found at least two devices, ",
+              *device_, " and ", other, "!");
+}
+
+}  // namespace fulgurite

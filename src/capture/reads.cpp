@@ -1,0 +1,165 @@
+// Operators whose result depends on the data of their arguments.
+#include "capture/state.h"
+#include "torch/dispatch_state.h"
+
+namespace fulgurite {
+namespace {
+
+bool is_mask(const c10::IValue& index) {
+  if (!index.isTensor() || !index.toTensor().defined()) return false;
+  const auto dtype = index.toTensor().scalar_type();
+  return dtype == at::kBool || dtype == at::kByte;
+}
+
+bool has_mask(const c10::IValue& value) {
+  if (!value.isList() || value.isTensorList()) return false;
+  for (const c10::IValue& element : value.toListRef())
+    if (is_mask(element)) return true;
+  return false;
+}
+
+bool reads_data(const OpInfo& info, const c10::IValue* arguments) {
+  if (info.mask_index)
+    for (int i = 0; i < info.arguments; ++i)
+      if (has_mask(arguments[i])) return true;
+  // Where the parts of a composite operator need no data, it does not either.
+  if (!info.facts->reads_data || (info.composite && info.returns_tensor)) return false;
+  return info.output_size_arg < 0 || arguments[info.output_size_arg].isNone();
+}
+
+uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0
+                               : tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
+class Reader {
+ public:
+  Reader(Tracer::State& state, const c10::OperatorHandle& op, const OpInfo& info,
+         torch::jit::Stack* stack)
+      : state_(state),
+        op_(op),
+        info_(info),
+        stack_(stack),
+        arguments_(stack->data() + stack->size() - info.arguments) {}
+
+  bool run() {
+    if (info_.mask_index) return masks_to_indices();
+    for (int i = 0; i < info_.arguments; ++i)
+      for_each_tensor(arguments_[i], [&](const at::Tensor& t) { want(t); });
+    CaptureOff off;
+    op_.callBoxed(stack_);
+    return true;
+  }
+
+ private:
+  // The data of `tensor` must be there.
+  void want(const at::Tensor& tensor) {
+    if (is_number(tensor)) return;
+    const bool traced = as_trace(tensor) || tensor.key_set().has(kMark);
+    if (traced || state_.is_written(tensor)) refuse(tensor);
+    state_.note_read(tensor);
+  }
+
+  // x[mask] is x[mask.nonzero()]: what is real of it can be known.
+  bool masks_to_indices() {
+    for (int i = 0; i < info_.arguments; ++i) {
+      if (!has_mask(arguments_[i])) continue;
+      c10::List<std::optional<at::Tensor>> indices;
+      for (const c10::IValue& element : arguments_[i].toListRef()) {
+        if (!is_mask(element)) {
+          indices.push_back(element.toOptional<at::Tensor>());
+          continue;
+        }
+        want(element.toTensor());
+        CaptureOff off;
+        for (const at::Tensor& index : element.toTensor().nonzero_numpy()) indices.push_back(index);
+      }
+      (*stack_)[stack_->size() - info_.arguments + i] = std::move(indices);
+    }
+    return false;
+  }
+
+  [[noreturn]] void refuse(const at::Tensor& tensor) {
+    const std::string name = (state_.frame ? *state_.frame->call.op.aten : op_).schema().name();
+    const bool traced = as_trace(tensor) != nullptr;
+    const std::string text = fmt::format(
+        "{} needs the data of a tensor {}{}", name,
+        traced ? "that is only being traced: " : "that was written to during capture: ",
+        traced ? describe_trace_tensor(tensor) : c10::str(tensor.toString(), tensor.sizes()));
+    const std::string instead =
+        info_.mask_index || info_.returns_tensor
+            ? "use an operator whose result has a fixed shape (torch.where, masked_fill, a mask "
+              "that is multiplied), or leave this part out of the captured function"
+            : "use torch.where instead of a Python condition, keep the value as a tensor, or leave "
+              "this part out of the captured function";
+    if (!state_.frame) state_.tracer->refuse(text, instead);
+    // The call that asked for it may be able to do without.
+    state_.wanted_data = refusal_of(text, instead);
+    throw *state_.wanted_data;
+  }
+
+  Tracer::State& state_;
+  const c10::OperatorHandle& op_;
+  const OpInfo& info_;
+  torch::jit::Stack* stack_;
+  const c10::IValue* arguments_;
+};
+
+}  // namespace
+
+bool Tracer::State::read_data(const c10::OperatorHandle& op, const OpInfo& info,
+                              torch::jit::Stack* stack) {
+  if (!info.mask_index && !info.facts->reads_data) [[likely]]
+    return false;
+  if (!reads_data(info, stack->data() + stack->size() - info.arguments)) return false;
+  return Reader(*this, op, info, stack).run();
+}
+
+void Tracer::State::note_read(const at::Tensor& real) {
+  if (!constants.contains(real.unsafeGetTensorImpl()))
+    data_reads.push_back({real, version_of(real)});
+}
+
+void Tracer::read_data(const at::Tensor& real, const std::string& how) {
+  if (as_trace(real) || state_->is_written(real))
+    refuse(fmt::format("{} reads the data of a tensor that {}", how,
+                       as_trace(real) ? "is only being traced" : "was written to during capture"),
+           "keep the computation in torch operators, or leave this part out of the captured "
+           "function");
+  state_->note_read(real);
+}
+
+bool Tracer::State::keep_constant(const c10::OperatorHandle& op, const OpInfo& info,
+                                  torch::jit::Stack* stack) {
+  if (!info.ends_constant) [[likely]]
+    return false;
+  const at::Tensor& tensor = stack->back().toTensor();
+  if (as_trace(tensor) || is_number(tensor) || tensor.requires_grad() || tensor.is_view() ||
+      trace_of.contains(tensor.unsafeGetTensorImpl()) || is_written(tensor))
+    return false;
+  constants.emplace(tensor.unsafeGetTensorImpl(), tensor);
+  return true;
+}
+
+bool Tracer::State::record_whole(const c10::OperatorHandle& op, const OpInfo& info,
+                                 const torch::jit::Stack& arguments, torch::jit::Stack* stack) {
+  const Unsupported refused = *wanted_data;
+  wanted_data.reset();
+  bool differentiable = false;
+  if (at::GradMode::is_enabled())
+    for_each_tensor(c10::ArrayRef<c10::IValue>(arguments),
+                    [&](const at::Tensor& t) { differentiable |= t.requires_grad(); });
+  if (!info.writes && !differentiable) {
+    try {
+      stack->insert(stack->end(), arguments.begin(), arguments.end());
+      record(op, info, stack);
+      return true;
+    } catch (const std::exception&) {
+      // No: not known without the data.
+    }
+  }
+  refusal = refused;
+  raise(refused);
+}
+
+}  // namespace fulgurite

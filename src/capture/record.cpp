@@ -1,0 +1,183 @@
+// One operator call below autograd: a primitive.
+#include "capture/state.h"
+
+#include "torch/dispatch_state.h"
+#include "torch/operator_kernels.h"
+
+namespace fulgurite {
+namespace {
+
+// A meta tensor given to the meta kernel, and the caller's tensor that it stands for.
+struct Passed {
+  const c10::TensorImpl* meta;
+  const at::Tensor* given;
+};
+using PassedList = c10::SmallVector<Passed, 6>;
+
+class Recording {
+ public:
+  Recording(Tracer::State& state, const c10::OperatorHandle& op, const OpInfo& info,
+            torch::jit::Stack* stack)
+      : state_(state),
+        op_(op),
+        info_(info),
+        stack_(stack),
+        first_(stack->size() - info.arguments),
+        given_(stack->data() + first_) {}
+
+  void run() {
+    const bool primitive = state_.frame && state_.is_frame_itself(op_, given_);
+    call_.op = op_;
+    call_.mode = current_grad_mode();
+    if (!primitive)
+      for (int i = 0; i < info_.arguments; ++i) call_.args.push_back(argument(given_[i]));
+    infer_results();
+    note_writes();
+    take_results();
+    stack_->resize(first_);
+    stack_->insert(stack_->end(), std::make_move_iterator(meta_.begin()),
+                   std::make_move_iterator(meta_.end()));
+    if (primitive) {
+      state_.frame->primitive = true;
+      state_.frame->primitive_results = std::move(call_.results);
+    } else {
+      state_.add(std::move(call_));
+    }
+  }
+
+ private:
+  Arg argument(const c10::IValue& value) {
+    return to_arg(value, [&](const at::Tensor& t) { return as_trace(state_.to_trace(t))->id; });
+  }
+
+  at::Tensor to_meta(const at::Tensor& given, CommonDevice& device, bool is_index) {
+    if (is_number(given)) return given;
+    const auto* trace = as_trace(state_.to_trace(given));
+    device.add(trace, trace->real_device(), is_index);
+    passed_.push_back({trace->meta().unsafeGetTensorImpl(), &given});
+    return trace->meta();
+  }
+
+  void infer_results() {
+    CommonDevice device(info_);
+    meta_.reserve(info_.arguments + 1);
+    for (int i = 0; i < info_.arguments; ++i) {
+      const bool is_index = given_[i].isList() && !given_[i].isTensorList();
+      meta_.push_back(map_tensors(
+          given_[i], [&](const at::Tensor& t) { return to_meta(t, device, is_index); }));
+    }
+    device_ = to_meta_arguments(info_, device.get(), meta_.data());
+    Inferring inferring;
+    MetaOnly meta_only;
+    call_meta_kernel(op_, c10::DispatchKeySet(c10::DispatchKey::Meta), &meta_);
+  }
+
+  void note_writes() {
+    for (int i : info_.facts->written)
+      for_each_tensor(given_[i], [&](const at::Tensor& given) {
+        if (is_number(given)) return;
+        auto* trace = as_trace(state_.to_trace(given));
+        const auto storage = state_.storage_id(trace->meta().storage());
+        if (storage >= static_cast<StorageId>(state_.written.size()))
+          state_.written.resize(storage + 1);
+        state_.written[storage] = true;
+        if (trace->differs_from_meta()) note_retyped(*trace, given);
+      });
+  }
+
+  void note_retyped(TraceTensorImpl& trace, const at::Tensor& given) {
+    if (!as_trace(given))
+      state_.tracer->refuse(
+          fmt::format("{} changes the shape or the memory of a tensor that is not an argument of "
+                      "the captured function",
+                      call_.op.name()),
+          "make it an argument, or change a copy of it");
+    trace.mirror();
+    TensorType type = state_.describe(trace.meta(), trace.real_device());
+    type.requires_grad = state_.trace.values[trace.id].type.requires_grad;
+    state_.retyped[trace.id] = type;
+    if (state_.frame && trace.id < state_.frame->first_value)
+      state_.frame->call.retyped.push_back({trace.id, type});
+    call_.retyped.push_back({trace.id, std::move(type)});
+  }
+
+  at::Tensor result(const at::Tensor& meta) {
+    // The operator returned (and perhaps changed) one of its arguments.
+    for (const Passed& passed : passed_)
+      if (passed.meta == meta.unsafeGetTensorImpl()) return *passed.given;
+    return state_.wrap(meta, device_);
+  }
+
+  void take_results() {
+    call_.results.reserve(meta_.size());
+    for (c10::IValue& value : meta_) {
+      value = map_tensors(value, [&](const at::Tensor& t) { return result(t); });
+      call_.results.push_back(argument(value));
+    }
+  }
+
+  Tracer::State& state_;
+  const c10::OperatorHandle& op_;
+  const OpInfo& info_;
+  torch::jit::Stack* stack_;
+  const size_t first_;
+  const c10::IValue* given_;
+  torch::jit::Stack meta_;
+  PassedList passed_;
+  c10::Device device_ = c10::Device(c10::kCPU);
+  Call call_;
+};
+
+}  // namespace
+
+void Tracer::State::record(const c10::OperatorHandle& op, const OpInfo& info,
+                           torch::jit::Stack* stack) {
+  Recording(*this, op, info, stack).run();
+}
+
+void Tracer::State::add(Call call) {
+  if (!frame) {
+    note_place(call);
+    trace.calls.push_back(std::move(call));
+    return;
+  }
+  frame->open_primitive();
+  frame->call.body.push_back(std::move(call));
+}
+
+void Tracer::State::note_place(Call& call) {
+  LanguageHooks::Place place;
+  if (!language_hooks().place || !language_hooks().place(place)) return;
+  if (place.code) {
+    const uint64_t key =
+        reinterpret_cast<uint64_t>(place.code) * 0x9e3779b97f4a7c15u + place.instruction;
+    auto [it, fresh] = source_of.try_emplace(key, static_cast<int32_t>(places.size()));
+    if (fresh) places.push_back(place);
+    call.source = it->second;
+  }
+  if (place.module) {
+    auto [it, fresh] = module_of.try_emplace(place.module, static_cast<int32_t>(modules.size()));
+    if (fresh) modules.push_back(place);
+    call.module = it->second;
+  }
+}
+
+void Tracer::State::name_places(Trace& captured) {
+  const LanguageHooks& hooks = language_hooks();
+  if (hooks.source)
+    for (const LanguageHooks::Place& place : places)
+      captured.sources.push_back(hooks.source(place));
+  if (hooks.module_path)
+    for (const LanguageHooks::Place& place : modules)
+      captured.modules.push_back(hooks.module_path(place));
+}
+
+at::Tensor record_internal(Tracer::State& state, const char* name,
+                           std::vector<c10::IValue> arguments) {
+  const c10::OperatorHandle op = find_op(name);
+  torch::jit::Stack stack(std::move(arguments));
+  state.record(op, op_info(op), &stack);
+  return stack.empty() ? at::Tensor() : stack[0].toTensor();
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,130 @@
+// What a tracer knows while it listens. Private to this room.
+#pragma once
+
+#include "capture/arguments.h"
+#include "capture/meta_call.h"
+#include "capture/normalise.h"
+#include "capture/tracer.h"
+#include "torch/autograd_state.h"
+#include "torch/trace_tensor.h"
+
+namespace fulgurite {
+
+// A call above autograd that is running down to its primitives.
+struct Frame {
+  Call call;
+  const void* op = nullptr;
+  Frame* parent = nullptr;
+  ValueId first_value = 0;
+  // The first call of the body is the frame's own operator on the same arguments: a primitive, as
+  // long as nothing follows. Its results are kept, the call is not.
+  bool primitive = false;
+  std::vector<Arg> primitive_results;
+
+  void open_primitive();  // writes that call out, before another joins it
+};
+
+struct Lifted {
+  ValueId id = kNoValue;
+  at::Tensor real;
+  TensorSnapshot before;
+};
+
+struct Tracer::State {
+  explicit State(Tracer* tracer);
+
+  Tracer* const tracer;
+  const uint64_t serial;
+  Trace trace;
+  Frame* frame = nullptr;  // the innermost that is open
+  std::optional<GradMode> entry_mode;
+
+  std::vector<Lifted> lifted;                                       // in order of first use
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> trace_of;  // lifted real -> trace tensor
+  struct Twin {
+    c10::Storage real, meta;
+  };
+  std::unordered_map<const c10::StorageImpl*, Twin> twins;
+  std::unordered_map<StorageId, c10::Storage> given_storages;  // of inputs made from types
+  struct Argument {
+    at::Tensor real, traced;
+  };
+  std::vector<Argument> arguments;
+  std::unordered_map<const c10::TensorImpl*, size_t> argument_of;  // real -> place in `arguments`
+  // Real tensors made by torch.tensor(...) during capture: made anew in every run.
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> constants;
+  std::vector<ConstantCopy> copies;                 // of constants, that took their place
+  std::vector<bool> written;                        // by storage
+  std::vector<bool> is_input;                       // by value
+  std::unordered_map<ValueId, TensorType> retyped;  // as they are now
+  std::vector<DataRead> data_reads;
+  std::vector<GivenGrad> grads;
+  std::optional<Unsupported> refusal;
+  std::optional<Unsupported> wanted_data;  // by a part of the open frame
+
+  std::vector<LanguageHooks::Place> places, modules;  // by Call::source, Call::module
+  std::unordered_map<uint64_t, int32_t> source_of;
+  std::unordered_map<const void*, int32_t> module_of;
+
+  // lift.cpp
+  const at::Tensor& to_trace(const at::Tensor& tensor);
+  const at::Tensor& lift(const at::Tensor& real);
+  void require_plain(const at::Tensor& real);
+  void follow_copies(TraceTensorImpl& tensor);
+  at::Tensor wrap(const at::Tensor& meta, c10::Device device);
+  at::Tensor meta_like(const at::Tensor& real);
+  void mark_input(ValueId id, InputKind kind);
+  at::Tensor make_argument(const at::Tensor& real, std::string name);
+  void add_input(const at::Tensor& tensor, std::string name, InputKind kind, bool requires_grad);
+  StorageId storage_id(const c10::Storage& meta);
+  TensorType describe(const at::Tensor& meta, c10::Device device);
+  bool is_input_value(ValueId id) const {
+    return id < static_cast<ValueId>(is_input.size()) && is_input[id];
+  }
+  bool is_written(const at::Tensor& real);
+  bool is_written_storage(const c10::Storage& meta);
+  bool is_written_id(StorageId id) const;
+  void undo_writes();
+
+  // record.cpp
+  void record(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack* stack);
+  void add(Call call);
+  void note_place(Call& call);
+
+  void name_places(Trace& captured);
+
+  // frame.cpp
+  void run_frame(const c10::OperatorHandle& op, const OpInfo& info, c10::DispatchKeySet keys,
+                 torch::jit::Stack* stack);
+  // For a composite operator whose parts ask for data: its results without running the parts.
+  bool record_whole(const c10::OperatorHandle& op, const OpInfo& info,
+                    const torch::jit::Stack& arguments, torch::jit::Stack* stack);
+  void splice(Call& call);  // the calls of a body, where the call itself would be
+  void note_requires_grad(ValueId id, const at::Tensor& tensor, ValueId first_value);
+  bool is_frame_itself(const c10::OperatorHandle& op, const c10::IValue* arguments);
+
+  // reads.cpp
+  // True if the operator needed data, and got it from real tensors; refuses where it cannot.
+  bool read_data(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack* stack);
+  void note_read(const at::Tensor& real);
+  // True if the operator only ends a constant that the program makes from Python data.
+  bool keep_constant(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack* stack);
+};
+
+// The state of the tracer that listens on this thread.
+Tracer::State* active_state();
+void set_active_state(Tracer::State* state);
+
+GradMode current_grad_mode();
+
+// "what, at the program's line; instead ...".
+Unsupported refusal_of(const std::string& what, const std::string& instead);
+
+// Throws `error` in the form of the program's language.
+[[noreturn]] void raise(const Unsupported& error);
+const LanguageHooks& language_hooks();
+
+// Records `aten::name` on tensors, for what torch does without an operator.
+at::Tensor record_internal(Tracer::State& state, const char* name, std::vector<c10::IValue> args);
+
+}  // namespace fulgurite

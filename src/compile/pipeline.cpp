@@ -1,0 +1,99 @@
+#include "compile/pipeline.h"
+
+#include <array>
+#include <chrono>
+
+#include "base/error.h"
+#include "executors/aten/aten.h"
+#include "ir/verify.h"
+#include "passes/passes.h"
+
+namespace fulgurite {
+namespace {
+
+struct Context {
+  std::vector<Executor> executors;
+  std::vector<Decision>* decisions;
+};
+
+struct Pass {
+  const char* name;
+  Trace (*run)(const Trace&, const Context&);
+  bool always_shown = false;  // in the series even when it changed nothing
+  bool pure_only = false;     // not for traces that run under autograd as they were captured
+};
+
+constexpr std::array kPipeline{
+    Pass{"Functionalise", [](const Trace& t, const Context&) { return functionalise(t); }, false,
+         true},
+    Pass{"Dead Code Elimination", [](const Trace& t, const Context&) { return dead_code(t); }},
+    Pass{"Common Subexpression Elimination",
+         [](const Trace& t, const Context&) { return common_subexpressions(t); }},
+    Pass{"Constant Folding", [](const Trace& t, const Context&) { return fold(t); }},
+    Pass{"Transform for execution",
+         [](const Trace& t, const Context& c) { return place(t, c.executors, c.decisions); }, true},
+    Pass{"Delete Last Used", [](const Trace& t, const Context&) { return delete_last_used(t); },
+         true},
+};
+
+class Runner {
+ public:
+  Runner(Compiled& result, const CompileOptions& options) : result_(result), options_(options) {}
+
+  void extra(const char* anchor, bool before) {
+    for (const ExtraPass& pass : options_.extra)
+      if (pass.anchor == anchor && pass.before == before) step(pass.name, true, pass.run, true);
+  }
+
+  template <class F>
+  void step(const std::string& name, bool always_shown, F&& run, bool check = false) {
+    const auto start = std::chrono::steady_clock::now();
+    Trace next = run(latest_);
+    next.milliseconds = std::chrono::duration<double, std::milli>(
+        std::chrono::steady_clock::now() - start).count();
+    next.provenance = name;
+    if (check || options_.verify) verify(next, name);
+    const bool shown = always_shown || !same_program(latest_, next);
+    latest_ = std::move(next);
+    if (shown) result_.series.push_back(latest_);
+  }
+
+  void begin(Trace captured) {
+    latest_ = captured;
+    result_.series.push_back(std::move(captured));
+  }
+
+ private:
+  Compiled& result_;
+  const CompileOptions& options_;
+  Trace latest_;
+};
+
+}  // namespace
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> names;
+  for (const Pass& pass : kPipeline) names.emplace_back(pass.name);
+  return names;
+}
+
+Compiled compile(Trace captured, const CompileOptions& options) {
+  Compiled result;
+  Context context{options.executors, &result.decisions};
+  if (context.executors.empty()) context.executors.push_back(aten_executor());
+  if (options.verify) verify(captured, "capture");
+  const bool runs_under_autograd = captured.mode == GradMode::Grad;
+  Runner runner(result, options);
+  runner.begin(std::move(captured));
+  for (const Pass& pass : kPipeline) {
+    if (pass.pure_only && runs_under_autograd) continue;
+    runner.extra(pass.name, /*before=*/true);
+    runner.step(pass.name, pass.always_shown,
+                [&](const Trace& t) { return pass.run(t, context); });
+    runner.extra(pass.name, /*before=*/false);
+  }
+  result.plan = std::make_shared<const Plan>(result.series.back());
+  return result;
+}
+
+}  // namespace fulgurite

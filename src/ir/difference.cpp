@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include "ir/call_text.h"
+#include "ir/literal.h"
+#include "ir/print.h"
+#include "ir/tree_text.h"
+#include "ir/verify.h"
+
+namespace fulgurite {
+namespace {
+
+void open_regions(const std::vector<Call>& calls, std::vector<const Call*>& out) {
+  for (const Call& call : calls) {
+    if (call.op.aten) {
+      out.push_back(&call);
+    } else {
+      open_regions(call.body, out);
+    }
+  }
+}
+
+// Numbers of one trace and the other that stand for the same thing.
+class Pairing {
+ public:
+  // False if either is paired with another.
+  bool pair(int32_t a, int32_t b) {
+    int32_t& there = at(forth_, a);
+    int32_t& back = at(back_, b);
+    if (there == kNone && back == kNone) {
+      there = b;
+      back = a;
+    }
+    return there == b && back == a;
+  }
+  bool paired(int32_t a, int32_t b) { return at(forth_, a) == b; }
+
+ private:
+  static constexpr int32_t kNone = -2;
+  static int32_t& at(std::vector<int32_t>& map, int32_t i) {
+    const auto index = static_cast<size_t>(i + 1);  // -1 stands for nothing, and pairs with itself
+    if (index >= map.size()) map.resize(index + index / 2 + 16, kNone);
+    return map[index];
+  }
+
+  std::vector<int32_t> forth_, back_;
+};
+
+class Comparison {
+ public:
+  Comparison(const Trace& a, const Trace& b) : a_(a), b_(b) {}
+
+  std::string run() {
+    if (a_.mode != b_.mode) return "the grad mode";
+    if (a_.inputs.size() != b_.inputs.size())
+      return fmt::format("{} inputs and {}", a_.inputs.size(), b_.inputs.size());
+    for (size_t i = 0; i < a_.inputs.size(); ++i)
+      if (std::string found = ends(a_.inputs[i].id, b_.inputs[i].id); !found.empty())
+        return fmt::format("input {}: {}", i, found);
+    if (std::string found = all_calls(); !found.empty()) return found;
+    return outputs();
+  }
+
+ private:
+  std::string all_calls() {
+    std::vector<const Call*> left, right;
+    open_regions(a_.calls, left);
+    open_regions(b_.calls, right);
+    for (size_t i = 0; i < std::min(left.size(), right.size()); ++i)
+      if (std::string found = calls(*left[i], *right[i]); !found.empty())
+        return fmt::format("call {}: {}\n  {}\n  {}", i, found, print_call(a_, *left[i]),
+                           print_call(b_, *right[i]));
+    if (left.size() == right.size()) return "";
+    const bool more = left.size() > right.size();
+    const size_t i = std::min(left.size(), right.size());
+    return fmt::format("{} calls and {}; the first that is alone:\n  {}", left.size(), right.size(),
+                       more ? print_call(a_, *left[i]) : print_call(b_, *right[i]));
+  }
+
+  std::string calls(const Call& a, const Call& b) {
+    if (!(a.op == b.op)) return fmt::format("{} and {}", a.op.name(), b.op.name());
+    if (a.mode != b.mode) return "the grad mode";
+    if (a.args.size() != b.args.size() || a.results.size() != b.results.size())
+      return "the number of arguments or results";
+    for (size_t i = 0; i < a.args.size(); ++i)
+      if (!arguments(a.args[i], b.args[i]))
+        return "argument " + a.op.aten->schema().arguments().at(i).name();
+    for (size_t i = 0; i < a.results.size(); ++i)
+      if (std::string found = results(a.results[i], b.results[i]); !found.empty())
+        return fmt::format("result {}: {}", i, found);
+    return retyped(a, b);
+  }
+
+  bool arguments(const Arg& a, const Arg& b) {
+    if (a.kind != b.kind || a.values.size() != b.values.size()) return false;
+    if (a.kind == Arg::Kind::Constant) return same_constant(a.constant, b.constant);
+    for (size_t i = 0; i < a.values.size(); ++i)
+      if (a.values[i] != b.values[i] || a.values[i] != kNoValue)
+        if (!values_.paired(a.values[i], b.values[i])) return false;
+    return true;
+  }
+
+  std::string results(const Arg& a, const Arg& b) {
+    if (a.kind != b.kind || a.values.size() != b.values.size()) return "another kind";
+    for (size_t i = 0; i < a.values.size(); ++i)
+      if (std::string found = values(a.values[i], b.values[i]); !found.empty()) return found;
+    return a.kind == Arg::Kind::Constant && !same_constant(a.constant, b.constant) ? "the value"
+                                                                                   : "";
+  }
+
+  std::string values(ValueId a, ValueId b) {
+    if (!values_.pair(a, b)) return "which of the values it is";
+    if (a == kNoValue) return "";
+    return types(type_of(a_, a), type_of(b_, b));
+  }
+
+  // An input or an output.
+  std::string ends(ValueId a, ValueId b) {
+    if (std::string found = values(a, b); !found.empty() || a == kNoValue) return found;
+    const bool left = type_of(a_, a).requires_grad, right = type_of(b_, b).requires_grad;
+    return left == right ? "" : "whether it requires grad";
+  }
+
+  std::string retyped(const Call& a, const Call& b) {
+    if (a.retyped.size() != b.retyped.size())
+      return "the number of values it gives another geometry";
+    for (size_t i = 0; i < a.retyped.size(); ++i) {
+      if (!values_.paired(a.retyped[i].id, b.retyped[i].id)) return "which value gets a geometry";
+      if (std::string found = types(a.retyped[i].type, b.retyped[i].type); !found.empty())
+        return found;
+    }
+    return "";
+  }
+
+  std::string types(const TensorType& a, const TensorType& b) {
+    if (!storages_.pair(a.storage, b.storage)) return "which values share its memory";
+    if (a.offset != b.offset) return fmt::format("offset {} and {}", a.offset, b.offset);
+    const bool same = a.dtype == b.dtype && a.device == b.device && a.sizes == b.sizes &&
+                      a.strides == b.strides && a.conj == b.conj && a.neg == b.neg;
+    return same ? "" : fmt::format("\"{}\" and \"{}\"", print_type(a), print_type(b));
+  }
+
+  std::string outputs() {
+    if (a_.outputs.size() != b_.outputs.size())
+      return fmt::format("{} outputs and {}", a_.outputs.size(), b_.outputs.size());
+    for (size_t i = 0; i < a_.outputs.size(); ++i)
+      if (std::string found = ends(a_.outputs[i], b_.outputs[i]); !found.empty())
+        return fmt::format("output {}: {}", i, found);
+    const std::string left = tree_outline(a_.output_tree), right = tree_outline(b_.output_tree);
+    return left == right ? "" : fmt::format("the outputs' structure: {} and {}", left, right);
+  }
+
+  const Trace& a_;
+  const Trace& b_;
+  Pairing values_, storages_;
+};
+
+}  // namespace
+
+std::string difference(const Trace& a, const Trace& b) { return Comparison(a, b).run(); }
+
+}  // namespace fulgurite

@@ -1,0 +1,75 @@
+// The catalogue: one record per operator about which we know more than its schema says. The only
+// place where operators are named. An operator without a record works like any other.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+#include <ATen/core/boxing/KernelFunction.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/op_registration/infer_schema.h>
+
+namespace fulgurite {
+
+// Arguments which an operator writes although its schema does not say so.
+struct HiddenWrites {
+  std::array<const char*, 2> args{};
+  const char* flag = nullptr;  // the bool argument that switches them on; "" for always
+};
+
+// A function that gives the results of an operator for meta tensors; see `rule` below.
+struct MetaRule {
+  c10::KernelFunction (*kernel)() = nullptr;
+  c10::FunctionSchema (*schema)() = nullptr;  // as inferred from the function's signature
+  constexpr explicit operator bool() const { return kernel; }
+};
+
+struct OpRecord {
+  std::string_view op;   // "relu", "where.self", "quantized::dropout"; of aten where not said
+  std::string_view doc;  // one line: what it computes
+  HiddenWrites hidden_writes{};
+  // The functional form where it is not the name without `_`, or with `_functional`.
+  std::string_view functional{};
+  // Draws random numbers only when all of these arguments are true, or non-zero.
+  std::array<const char*, 2> draws_when{};
+  bool random = false;            // draws although neither tag nor generator says so
+  bool effect = false;            // has an effect besides its results
+  bool changes_metadata = false;  // of an argument, as resize_ does
+  bool reads_data = false;        // Python values or shapes depend on data
+  bool fixed_shape = false;       // tagged dynamic_output_shape, but not in all uses
+  MetaRule meta{};                // where torch's own meta kernel is in Python
+};
+
+// Compile-time checks of a family's records.
+template <size_t n>
+consteval std::array<OpRecord, n> checked(std::array<OpRecord, n> records) {
+  for (size_t i = 0; i < n; ++i) {
+    const OpRecord& r = records[i];
+    if (r.op.empty() || r.doc.empty()) throw "a record needs a name and a doc line";
+    if (r.hidden_writes.args[0] && !r.hidden_writes.flag) throw "hidden writes need a flag";
+    for (size_t k = 0; k < i; ++k)
+      if (records[k].op == r.op) throw "two records for one operator";
+  }
+  return records;
+}
+
+// The rule that calls the function `f`, whose signature is that of the operator in C++.
+template <auto f>
+inline constexpr MetaRule rule{
+    [] { return c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(f)); },
+    [] {
+      using Function = std::remove_pointer_t<decltype(f)>;
+      return c10::inferFunctionSchemaFlattenedReturns<Function>();
+    }};
+
+// All records, one span per family.
+std::span<const std::span<const OpRecord>> catalogue();
+
+// The record of `op`, or null.
+const OpRecord* find_record(const c10::OperatorHandle& op);
+
+// Operators of these namespaces talk to other processes or to a profiler: each has an effect.
+bool in_effectful_namespace(std::string_view name);
+
+}  // namespace fulgurite

@@ -1,0 +1,57 @@
+#include "ops/catalogue.h"
+
+#include <string>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "ops/catalogue/families.h"
+
+namespace fulgurite {
+namespace {
+
+namespace families = catalogue_families;
+
+constexpr std::array effectful_namespaces{
+    std::string_view("c10d::"), std::string_view("_c10d_functional::"),
+    std::string_view("_c10d_functional_autograd::"), std::string_view("symm_mem::"),
+    std::string_view("profiler::")};
+
+using Index = std::unordered_map<std::string_view, const OpRecord*>;
+
+Index make_index() {
+  Index index;
+  for (auto family : catalogue())
+    for (const OpRecord& record : family)
+      require(index.emplace(record.op, &record).second, "two records for {}", record.op);
+  return index;
+}
+
+}  // namespace
+
+std::span<const std::span<const OpRecord>> catalogue() {
+  static const std::array all{families::attention, families::convolution_family,
+                              families::effects,   families::embeddings,
+                              families::factories, families::norms,
+                              families::pointwise, families::random,
+                              families::views};
+  return all;
+}
+
+const OpRecord* find_record(const c10::OperatorHandle& op) {
+  static const Index index = make_index();
+  constexpr std::string_view aten = "aten::";
+  std::string key = op.operator_name().name;
+  if (key.starts_with(aten)) key.erase(0, aten.size());
+  if (const auto& overload = op.operator_name().overload_name; !overload.empty())
+    key += '.' + overload;
+  const auto it = index.find(key);
+  return it == index.end() ? nullptr : it->second;
+}
+
+bool in_effectful_namespace(std::string_view name) {
+  for (auto space : effectful_namespaces)
+    if (name.starts_with(space)) return true;
+  return false;
+}
+
+}  // namespace fulgurite

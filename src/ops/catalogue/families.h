@@ -1,0 +1,11 @@
+// The families of the catalogue, one file each.
+#pragma once
+
+#include "ops/catalogue.h"
+
+namespace fulgurite::catalogue_families {
+
+extern const std::span<const OpRecord> attention, convolution_family, effects, embeddings,
+    factories, norms, pointwise, random, views;
+
+}  // namespace fulgurite::catalogue_families

@@ -1,0 +1,248 @@
+// Elementwise operators.
+#include <ATen/MetaFunctions.h>
+#include <ATen/native/TypeProperties.h>
+
+#include "ops/catalogue/families.h"
+#include "ops/meta/iterator.h"
+
+namespace fulgurite::catalogue_families {
+namespace {
+
+using namespace meta;
+using at::Scalar;
+using Pair = std::tuple<Tensor, Tensor>;
+
+// Operators with a number for one of two tensors.
+
+Tensor mul(const Tensor& self, const Scalar& other) { return at::meta::mul(self, number(other)); }
+Tensor div(const Tensor& self, const Scalar& other) { return at::meta::div(self, number(other)); }
+Tensor div_mode(const Tensor& self, const Scalar& other, std::optional<c10::string_view> mode) {
+  return at::meta::div(self, number(other), mode);
+}
+Tensor add(const Tensor& self, const Scalar& other, const Scalar& alpha) {
+  return at::meta::add(self, number(other), alpha);
+}
+Tensor sub(const Tensor& self, const Scalar& other, const Scalar& alpha) {
+  return at::meta::sub(self, number(other), alpha);
+}
+Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) {
+  return at::meta::sub(other, self, alpha);
+}
+Tensor rsub_number(const Tensor& self, const Scalar& other, const Scalar& alpha) {
+  return at::meta::sub(number(other), self, alpha);
+}
+Tensor remainder(const Tensor& self, const Scalar& other) {
+  return at::meta::remainder(self, number(other));
+}
+Tensor remainder_of_number(const Scalar& self, const Tensor& other) {
+  return at::meta::remainder(number(self), other);
+}
+Tensor fmod(const Tensor& self, const Scalar& other) {
+  // The kernel makes a tensor of the number, which is then no number to type promotion.
+  return at::meta::fmod(self, number(other));
+}
+Tensor floor_divide(const Tensor& self, const Tensor& other) { return binary(self, other); }
+Tensor floor_divide_number(const Tensor& self, const Scalar& other) {
+  return binary(self, number(other));
+}
+
+// Operators with a bool result.
+
+Tensor logical(const Tensor& self, const Tensor& other) { return comparison(self, other); }
+Tensor logical_not(const Tensor& self) { return unary(self, at::kBool); }
+Tensor isnan(const Tensor& self) { return comparison(self, self); }
+
+// Bounds.
+
+void check_no_bool(const Tensor& self, const char* name) {
+  TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for ", name);
+}
+Tensor relu(const Tensor& self) {
+  check_no_bool(self, "relu");
+  return at::meta::clamp_min(self, 0);
+}
+Tensor hardtanh(const Tensor& self, const Scalar& min, const Scalar& max) {
+  TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
+  return like(self);
+}
+Tensor hardtanh_backward(const Tensor& grad, const Tensor& self, const Scalar&, const Scalar&) {
+  return binary(grad, self);
+}
+
+// Choice.
+
+Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other) {
+  const ScalarType dtype = at::native::result_type(self, other);
+  TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
+              "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+              condition.scalar_type());
+  const Tensor mask = to(condition, at::kBool), a = to(self, dtype), b = to(other, dtype);
+  Tensor undefined;
+  Iterator iterator(at::TensorIteratorConfig()
+                        .check_all_same_dtype(false)
+                        .allow_cpu_scalars(true)
+                        .declare_static_dtype(dtype)
+                        .add_output(undefined)
+                        .add_const_input(mask)
+                        .add_const_input(a)
+                        .add_const_input(b));
+  return iterator.result();
+}
+
+Tensor masked_fill_sizes(const Tensor& self, const Tensor& mask) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool,
+              "masked_fill_ only supports boolean masks, but got mask with dtype ",
+              mask.scalar_type());
+  return empty(at::infer_size(self.sizes(), mask.sizes()), self.scalar_type());
+}
+Tensor masked_fill_number(const Tensor& self, const Tensor& mask, const Scalar& value) {
+  check_fits(value, self.scalar_type());
+  return masked_fill_sizes(self, mask);
+}
+Tensor masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value) {
+  TORCH_CHECK(value.dim() == 0,
+              "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
+  return masked_fill_sizes(self, mask);
+}
+
+// Complex numbers.
+
+Tensor abs(const Tensor& self) {
+  return self.is_complex() ? like(self, c10::toRealValueType(self.scalar_type())) : unary(self);
+}
+Tensor angle(const Tensor& self) {
+  return self.is_complex() ? like(self, c10::toRealValueType(self.scalar_type()))
+                           : unary_float(self);
+}
+Tensor from_parts(const Tensor& a, const Tensor& b) {
+  const auto is_real = [](const Tensor& t) {
+    return t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble ||
+           t.scalar_type() == at::kHalf;
+  };
+  TORCH_CHECK(is_real(a) && is_real(b),
+              "Expected both inputs to be Half, Float or Double tensors but got ", a.scalar_type(),
+              " and ", b.scalar_type());
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "Expected object of scalar type ",
+              a.scalar_type(), " but got scalar type ", b.scalar_type(), " for second argument");
+  Tensor undefined;
+  Iterator iterator(at::TensorIteratorConfig()
+                        .check_all_same_dtype(false)
+                        .declare_static_dtype(c10::toComplexType(a.scalar_type()))
+                        .add_output(undefined)
+                        .add_const_input(a)
+                        .add_const_input(b));
+  return iterator.result();
+}
+
+// Activations.
+
+Tensor logit(const Tensor& self, std::optional<double>) { return unary_float(self); }
+Tensor hardswish(const Tensor& self) { return unary(self); }
+Tensor hardswish_backward(const Tensor& grad, const Tensor& self) { return binary(grad, self); }
+Pair log_sigmoid_forward(const Tensor& self) {
+  return {contiguous_like(self), contiguous_like(self)};
+}
+Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor& buffer) {
+  return like(grad);
+}
+Tensor glu_backward(const Tensor& grad, const Tensor& self, int64_t dim) {
+  TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
+  const int64_t n = self.size(c10::maybe_wrap_dim(dim, self.dim()));
+  TORCH_CHECK(n % 2 == 0, "Halving dimension must be even, but dimension ", dim, " is size ", n);
+  return contiguous_like(self);
+}
+Tensor prelu(const Tensor& self, const Tensor& weight) { return same_dtype({self, weight}); }
+Pair prelu_backward(const Tensor& grad, const Tensor& self, const Tensor& weight) {
+  const Tensor result = same_dtype({self, weight, grad});
+  return {result, like(result)};
+}
+Pair frexp(const Tensor& self) {
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
+              "torch.frexp() only supports floating-point dtypes");
+  return {like(self), like(self, at::kInt)};
+}
+Tensor nan_to_num(const Tensor& self, std::optional<double>, std::optional<double>,
+                  std::optional<double>) {
+  return like(self);
+}
+Tensor rrelu_with_noise(const Tensor& self, Tensor& noise, const Scalar&, const Scalar&,
+                        bool training, std::optional<at::Generator>) {
+  TORCH_CHECK(self.sizes() == noise.sizes(), "noise tensor shape must match self tensor shape.");
+  return contiguous_like(self);
+}
+
+constexpr std::array<const char*, 2> training{"training"};
+
+constexpr auto records = checked(std::to_array<OpRecord>({
+    {.op = "mul.Scalar", .doc = "x * number", .meta = rule<&mul>},
+    {.op = "div.Scalar", .doc = "x / number", .meta = rule<&div>},
+    {.op = "div.Scalar_mode", .doc = "x / number, rounded", .meta = rule<&div_mode>},
+    {.op = "add.Scalar", .doc = "x + alpha * number", .meta = rule<&add>},
+    {.op = "sub.Scalar", .doc = "x - alpha * number", .meta = rule<&sub>},
+    {.op = "rsub.Tensor", .doc = "y - alpha * x", .meta = rule<&rsub>},
+    {.op = "rsub.Scalar", .doc = "number - alpha * x", .meta = rule<&rsub_number>},
+    {.op = "remainder.Scalar",
+     .doc = "x modulo number, with the sign of the number",
+     .meta = rule<&remainder>},
+    {.op = "remainder.Scalar_Tensor",
+     .doc = "number modulo x, with the sign of x",
+     .meta = rule<&remainder_of_number>},
+    {.op = "fmod.Scalar", .doc = "x modulo number, with the sign of x", .meta = rule<&fmod>},
+    {.op = "floor_divide", .doc = "floor(x / y)", .meta = rule<&floor_divide>},
+    {.op = "floor_divide.Scalar", .doc = "floor(x / number)", .meta = rule<&floor_divide_number>},
+    {.op = "logical_and", .doc = "x and y are not 0", .meta = rule<&logical>},
+    {.op = "logical_or", .doc = "x or y is not 0", .meta = rule<&logical>},
+    {.op = "logical_xor", .doc = "one of x and y is not 0", .meta = rule<&logical>},
+    {.op = "logical_not", .doc = "x is 0", .meta = rule<&logical_not>},
+    {.op = "isnan", .doc = "x is not a number", .meta = rule<&isnan>},
+    {.op = "relu", .doc = "max(x, 0)", .meta = rule<&relu>},
+    {.op = "hardtanh", .doc = "x within bounds", .meta = rule<&hardtanh>},
+    {.op = "hardtanh_backward",
+     .doc = "the gradient where x is within bounds",
+     .meta = rule<&hardtanh_backward>},
+    {.op = "where.self", .doc = "x where the condition holds, else y", .meta = rule<&where>},
+    {.op = "masked_fill.Scalar",
+     .doc = "a number where the mask holds, else x",
+     .meta = rule<&masked_fill_number>},
+    {.op = "masked_fill.Tensor",
+     .doc = "a 0-dim tensor where the mask holds, else x",
+     .meta = rule<&masked_fill>},
+    {.op = "abs", .doc = "the absolute value", .meta = rule<&abs>},
+    {.op = "angle", .doc = "the argument of a complex number", .meta = rule<&angle>},
+    {.op = "complex", .doc = "x + iy", .meta = rule<&from_parts>},
+    {.op = "polar", .doc = "x * exp(iy)", .meta = rule<&from_parts>},
+    {.op = "logit", .doc = "log(x / (1 - x))", .meta = rule<&logit>},
+    {.op = "hardswish", .doc = "x * min(max(x + 3, 0), 6) / 6", .meta = rule<&hardswish>},
+    {.op = "hardswish_backward",
+     .doc = "the gradient of hardswish",
+     .meta = rule<&hardswish_backward>},
+    {.op = "log_sigmoid_forward",
+     .doc = "log(sigmoid(x)), and exp(-abs(x))",
+     .meta = rule<&log_sigmoid_forward>},
+    {.op = "log_sigmoid_backward",
+     .doc = "the gradient of log_sigmoid_forward",
+     .meta = rule<&log_sigmoid_backward>},
+    {.op = "glu_backward", .doc = "the gradient of glu", .meta = rule<&glu_backward>},
+    {.op = "_prelu_kernel", .doc = "x where positive, else weight * x", .meta = rule<&prelu>},
+    {.op = "_prelu_kernel_backward",
+     .doc = "the gradients of _prelu_kernel",
+     .meta = rule<&prelu_backward>},
+    {.op = "frexp.Tensor", .doc = "mantissa and exponent", .meta = rule<&frexp>},
+    {.op = "nan_to_num", .doc = "numbers for NaN and infinities", .meta = rule<&nan_to_num>},
+
+    {.op = "rrelu", .doc = "leaky relu with a random slope", .draws_when = training},
+    {.op = "rrelu_", .doc = "rrelu in place", .draws_when = training},
+    {.op = "rrelu_with_noise",
+     .doc = "rrelu, and its slopes",
+     .draws_when = training,
+     .meta = rule<&rrelu_with_noise>},
+    {.op = "rrelu_with_noise_", .doc = "the same in place", .draws_when = training},
+    {.op = "rrelu_with_noise_functional", .doc = "the same, pure", .draws_when = training},
+}));
+
+}  // namespace
+
+constinit const std::span<const OpRecord> pointwise = records;
+
+}  // namespace fulgurite::catalogue_families

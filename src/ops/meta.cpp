@@ -1,0 +1,28 @@
+#include "ops/meta.h"
+
+#include <optional>
+
+#include "base/error.h"
+#include "ops/catalogue.h"
+#include "ops/per_operator.h"
+
+namespace fulgurite {
+namespace {
+
+std::optional<c10::KernelFunction> make_rule(const c10::OperatorHandle& op) {
+  const OpRecord* record = find_record(op);
+  if (!record || !record->meta) return {};
+  const auto difference = c10::findSchemaDifferences(record->meta.schema(), op.schema());
+  require(!difference, "the rule for {} has another signature: {}", record->op,
+          difference.value_or(""));
+  return record->meta.kernel();
+}
+
+}  // namespace
+
+const c10::KernelFunction* meta_rule(const c10::OperatorHandle& op) {
+  const auto& rule = per_operator<&make_rule>(op);
+  return rule ? &*rule : nullptr;
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,118 @@
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "ops/facts.h"
+#include "runtime/instruction.h"
+
+namespace fulgurite {
+namespace {
+
+class Lowering {
+ public:
+  explicit Lowering(const Trace& trace) : trace_(trace) {
+    for (const Input& input : trace.inputs) visible_.insert(type_of(trace, input.id).storage);
+    for (ValueId id : trace.outputs) visible_.insert(type_of(trace, id).storage);
+  }
+
+  Lowered run() {
+    for (const Input& input : trace_.inputs) out_.inputs.push_back(define(input.id));
+    for (const Call& call : trace_.calls) add(call);
+    for (ValueId id : trace_.outputs) out_.outputs.push_back(slot(id));
+    out_.slots = static_cast<Slot>(slots_.size());
+    return std::move(out_);
+  }
+
+ private:
+  Slot define(ValueId id) {
+    return slots_.try_emplace(id, static_cast<Slot>(slots_.size())).first->second;
+  }
+
+  Slot slot(ValueId id) const {
+    auto it = slots_.find(id);
+    require(it != slots_.end(), "value {} of trace {} is used but never made", id, trace_.name);
+    return it->second;
+  }
+
+  void add(const Call& call) {
+    if (!call.op.aten) {
+      for (const Call& inner : call.body) add(inner);
+      free_after(call, {});
+      return;
+    }
+    Instruction instruction{*call.op.aten, {}, {}, {}, dispatch_of(call)};
+    std::unordered_set<ValueId> moved;
+    // Backwards, so that the last of several uses is the one that moves.
+    for (size_t i = call.args.size(); i-- > 0;)
+      instruction.operands.push_back(operand(call, call.args[i], moved));
+    std::reverse(instruction.operands.begin(), instruction.operands.end());
+    for (const Arg& arg : call.results) instruction.results.push_back(result(arg));
+    out_.instructions.push_back(std::move(instruction));
+    free_after(call, moved);
+  }
+
+  Operand operand(const Call& call, const Arg& arg, std::unordered_set<ValueId>& moved) const {
+    Operand r;
+    if (arg.kind == Arg::Kind::Constant) {
+      r.constant = arg.constant;
+      return r;
+    }
+    r.kind = arg.kind == Arg::Kind::Value    ? Operand::Kind::Tensor
+             : arg.optional_elements         ? Operand::Kind::OptionalTensors
+                                             : Operand::Kind::Tensors;
+    const auto& frees = call.frees;
+    r.slots.resize(arg.values.size());
+    for (size_t k = arg.values.size(); k-- > 0;) {
+      const ValueId id = arg.values[k];
+      if (id == kNoValue) continue;
+      const bool last =
+          std::find(frees.begin(), frees.end(), id) != frees.end() && moved.insert(id).second;
+      r.slots[k] = {slot(id), last};
+    }
+    return r;
+  }
+
+  Result result(const Arg& arg) {
+    Result r;
+    r.is_list = arg.kind == Arg::Kind::ValueList;
+    for (ValueId id : arg.values) r.slots.push_back(id == kNoValue ? kNoSlot : define(id));
+    return r;
+  }
+
+  void free_after(const Call& call, const std::unordered_set<ValueId>& moved) {
+    if (out_.instructions.empty()) return;
+    for (ValueId id : call.frees)
+      if (!moved.count(id)) out_.instructions.back().frees.push_back(slot(id));
+  }
+
+  Dispatch dispatch_of(const Call& call) const {
+    if (call.mode == GradMode::Inference) return Dispatch::Inference;
+    if (trace_.mode == GradMode::Grad)
+      return call.mode == GradMode::Grad ? Dispatch::Grad : Dispatch::NoGrad;
+    return can_be_seen(call) ? Dispatch::NoGrad : Dispatch::BelowAutograd;
+  }
+
+  // A write to, or a view of, memory that the caller holds too: version counters and the relation
+  // of a view to its base must come out as eager's.
+  bool can_be_seen(const Call& call) const {
+    bool seen = false;
+    const auto look = [&](ValueId id) { seen |= visible_.count(type_of(trace_, id).storage) > 0; };
+    const OpFacts& facts = facts_of(*call.op.aten);
+    if (facts.is_view || facts.changes_metadata) for_each_value(call.results, look);
+    for (int i : written_args(call))
+      for (ValueId id : call.args[i].values)
+        if (id != kNoValue) look(id);
+    return seen;
+  }
+
+  const Trace& trace_;
+  Lowered out_;
+  std::unordered_map<ValueId, Slot> slots_;
+  std::unordered_set<StorageId> visible_;
+};
+
+}  // namespace
+
+Lowered lower(const Trace& trace) { return Lowering(trace).run(); }
+
+}  // namespace fulgurite

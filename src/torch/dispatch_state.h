@@ -1,0 +1,71 @@
+// What the thread's dispatch keys say, and guards that change them.
+#pragma once
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "torch/keys.h"
+
+namespace fulgurite {
+
+using DispatchState = c10::impl::LocalDispatchKeySet;
+inline DispatchState dispatch_state() { return c10::impl::tls_local_dispatch_key_set(); }
+
+// Torch fills real memory (torch.tensor, from_numpy) with both Python keys excluded.
+inline bool fills_real_memory(const DispatchState& state) {
+  constexpr c10::DispatchKeySet both{c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot};
+  return state.excluded_.has_all(both);
+}
+
+// A torch.func transform is between us and the kernels: it has to rewrite the call first.
+inline bool functorch_active(const DispatchState& state) {
+  return (state.included_ - state.excluded_).has_any(kFunctorchModes);
+}
+
+// A Python TorchDispatchMode (FakeTensorMode, make_fx, ...) is on the stack.
+inline bool dispatch_mode_active(const DispatchState& state) {
+  return state.included_.has(c10::DispatchKey::Python);
+}
+
+// Calls made meanwhile are seen below autograd only.
+class BelowOnly {
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_{c10::DispatchKeySet{kAbove, kMark}};
+};
+
+// Calls made meanwhile are none of capture's.
+class CaptureOff {
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_{kCaptureKeys};
+};
+
+// Calls made meanwhile go straight to `kBelow` and to the Meta kernels: no autograd, no autocast,
+// no torch.func, no Python mode.
+class MetaOnly {
+ public:
+  MetaOnly() : guard_(included(), excluded()) {}
+
+ private:
+  static c10::DispatchKeySet included() {
+    return c10::DispatchKeySet{c10::DispatchKey::BackendSelect, kBelow};
+  }
+  static c10::DispatchKeySet excluded() {
+    static const c10::DispatchKeySet keys =
+        c10::DispatchKeySet{kAbove,
+                            kMark,
+                            c10::DispatchKey::ADInplaceOrView,
+                            c10::DispatchKey::Python,
+                            c10::DispatchKey::PythonTLSSnapshot,
+                            c10::DispatchKey::PreDispatch,
+                            c10::DispatchKey::PythonDispatcher,
+                            c10::DispatchKey::Functionalize,
+                            c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                            c10::DispatchKey::FuncTorchDynamicLayerBackMode,
+                            c10::DispatchKey::FuncTorchVmapMode} |
+        c10::autograd_dispatch_keyset | kAutocastKeys;
+    return keys;
+  }
+  c10::impl::ForceDispatchKeyGuard guard_;
+};
+
+}  // namespace fulgurite

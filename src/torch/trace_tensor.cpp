@@ -1,0 +1,107 @@
+#include "torch/trace_tensor.h"
+
+#include "base/error.h"
+
+namespace fulgurite {
+
+TraceTensorImpl::Observer TraceTensorImpl::observer;
+
+TraceTensorImpl::TraceTensorImpl(at::Tensor meta, int32_t id, uint64_t owner, c10::Device device)
+    : TensorImpl(
+          c10::Storage(meta.storage()),
+          c10::DispatchKeySet(c10::computeDispatchKey(meta.scalar_type(), c10::kStrided, device)),
+          meta.dtype()),
+      id(id),
+      owner(owner),
+      meta_(std::move(meta)),
+      device_(device) {
+  key_set_ = (key_set_ | (meta_.key_set() & kLazyBits)).add(kMark);
+  device_opt_ = device;
+  set_custom_device(true);
+  // data_ptr(), numpy(), DLPack: an error instead of a null pointer.
+  storage_.unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
+  mirror();
+}
+
+void TraceTensorImpl::mirror() {
+  set_sizes_and_strides(meta_.sizes(), meta_.strides(), meta_.storage_offset());
+  if (!storage_.is_alias_of(meta_.storage())) {
+    storage_ = meta_.storage();
+    storage_.unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
+  }
+  if (meta_.unsafeGetTensorImpl()->is_wrapped_number()) set_wrapped_number(true);
+}
+
+bool TraceTensorImpl::differs_from_meta() const {
+  return storage_offset_ != meta_.storage_offset() || sizes() != meta_.sizes() ||
+         strides() != meta_.strides() || !storage_.is_alias_of(meta_.storage());
+}
+
+c10::intrusive_ptr<TraceTensorImpl> TraceTensorImpl::copy(bool is_data) const {
+  auto meta = at::Tensor(
+      meta_.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+  int32_t number = id;
+  if (is_data && observer.data_taken) number = observer.data_taken(*this);
+  auto result = c10::make_intrusive<TraceTensorImpl>(std::move(meta), number, owner, device_);
+  if (number == id) has_copies = result->has_copies = true;
+  return result;
+}
+
+c10::intrusive_ptr<c10::TensorImpl> TraceTensorImpl::shallow_copy_and_detach(
+    const c10::VariableVersion& version, bool allow_change) const {
+  auto result = copy(false);
+  result->set_version_counter(version);
+  result->set_allow_tensor_metadata_change(allow_change);
+  return result;
+}
+
+c10::intrusive_ptr<c10::TensorImpl> TraceTensorImpl::shallow_copy_and_detach(
+    c10::VariableVersion&& version, bool allow_change) const {
+  // x.data is the one to ask for a version of its own and frozen geometry.
+  auto result = copy(/*is_data=*/!allow_change);
+  result->set_version_counter(std::move(version));
+  result->set_allow_tensor_metadata_change(allow_change);
+  return result;
+}
+
+void TraceTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& source) {
+  if (observer.data_set) observer.data_set(*this, *source);
+  const auto* from = as_trace(source.get());
+  require(from != nullptr, "the data of a trace tensor was set to a real tensor");
+  TensorImpl::shallow_copy_from(source);
+  meta_ = at::Tensor(
+      from->meta_.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+  device_ = from->device_;
+}
+
+at::Tensor make_meta(const c10::Storage& storage, caffe2::TypeMeta dtype, at::IntArrayRef sizes,
+                     at::IntArrayRef strides, int64_t offset) {
+  auto impl = c10::make_intrusive<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::Meta), dtype);
+  impl->set_sizes_and_strides(sizes, strides, offset);
+  return at::Tensor(std::move(impl));
+}
+
+c10::Storage make_meta_storage(int64_t nbytes) {
+  auto* allocator = c10::GetAllocator(c10::kMeta);
+  return {c10::Storage::use_byte_size_t(), c10::SymInt(nbytes), allocator->allocate(nbytes),
+          allocator,
+          /*resizable=*/true};
+}
+
+namespace {
+void keep(void*) {}
+}  // namespace
+
+uint64_t storage_tag(const c10::Storage& storage) {
+  const auto& pointer = storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
+  return pointer.get_deleter() == &keep ? reinterpret_cast<uint64_t>(pointer.get_context()) : 0;
+}
+
+void set_storage_tag(const c10::Storage& storage, uint64_t tag) {
+  // A meta storage has no data for its pointer to own: the context is free to hold the tag.
+  storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks() =
+      c10::DataPtr(nullptr, reinterpret_cast<void*>(tag), &keep, c10::Device(c10::kMeta));
+}
+
+}  // namespace fulgurite
