@@ -30,6 +30,7 @@ def listening(tracer):
 
 def install():
     """Wraps the functions; called once, when the package is imported."""
+    _guard_custom_gradients()
     _answer_is_compiling()
     for name in ("tolist", "numpy", "__array__", "data_ptr", "__dlpack__"):
         _wrap(torch.Tensor, name, _reads_data(name))
@@ -53,6 +54,47 @@ def _wrap(owner, name, instead):
         return original(*args, **kwargs)
 
     setattr(owner, name, wrapped)
+
+
+def _guard_custom_gradients():
+    """A trace that runs under autograd gets the gradients of its operators, no others."""
+    function = torch.autograd.Function
+    apply = function.__dict__["apply"].__func__
+
+    @functools.wraps(apply)
+    def checked_apply(cls, *args, **kwargs):
+        # The gradient of a custom operator is called with the operator itself.
+        if _needs_gradient(args) and cls.__module__ != "torch._library.autograd":
+            _C.refuse(
+                f"applies {cls.__qualname__}, a custom autograd.Function, to a tensor that "
+                "requires grad",
+                "call it outside of the compiled function, compile under torch.no_grad(), or "
+                'use fallback="eager"',
+            )
+        return apply(cls, *args, **kwargs)
+
+    function.apply = classmethod(checked_apply)
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    enter = hooks.__enter__
+
+    @functools.wraps(enter)
+    def checked_enter(self):
+        if type(self) is hooks and _C.is_capturing() and torch.is_grad_enabled():
+            _C.refuse(
+                "enters torch.autograd.graph.saved_tensors_hooks",
+                "enter it around the call of the compiled function",
+            )
+        return enter(self)
+
+    hooks.__enter__ = checked_enter
+
+
+def _needs_gradient(args):
+    return (
+        _C.is_capturing()
+        and torch.is_grad_enabled()
+        and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
+    )
 
 
 def _answer_is_compiling():

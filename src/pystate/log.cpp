@@ -69,7 +69,7 @@ bool Log::is_old(PyObject* object) const {
 
 bool Log::is_fresh(PyObject* object) const {
   const Known* about = known(object);
-  return about ? about->age == Age::Fresh : is_tensor(object);
+  return about ? about->age == Age::Fresh : is_tensor(object) || is_autograd_context(object);
 }
 
 void Log::add_old(PyObject* object, LocationId origin, int32_t root) {
@@ -92,7 +92,7 @@ void Log::add_fresh(PyObject* object) {
 LocationId Log::read(Kind kind, PyObject* container, PyObject* key) {
   auto found = known_.find(container);
   if (found == known_.end()) {
-    if (is_tensor(container)) return kUnknown;
+    if (is_tensor(container) || is_autograd_context(container)) return kUnknown;
     add_old(container, kUnknown);
   } else {
     Known& about = found->second;

@@ -27,6 +27,7 @@ struct LibraryTypes {
   PyTypeObject* partial = find_type("functools", "partial");
   PyTypeObject* cached = find_type("functools", "_lru_cache_wrapper");
   PyTypeObject* deque = find_type("collections", "deque");
+  PyTypeObject* autograd_context = find_type("torch._C", "_FunctionBase");
 };
 
 const LibraryTypes& library_types() {
@@ -97,6 +98,9 @@ bool is_mutable_container(PyObject* object) {
 PyTypeObject* deque_type() { return library_types().deque; }
 bool is_deque(PyObject* object) { return is_instance(object, library_types().deque); }
 bool is_tensor(PyObject* object) { return is_instance(object, library_types().tensor); }
+bool is_autograd_context(PyObject* object) {
+  return is_instance(object, library_types().autograd_context);
+}
 bool is_array(PyObject* object) { return is_instance(object, library_types().array); }
 bool is_partial(PyObject* object) { return is_instance(object, library_types().partial); }
 bool is_cached_function(PyObject* object) { return is_instance(object, library_types().cached); }

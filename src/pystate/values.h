@@ -43,6 +43,8 @@ bool is_mutable_container(PyObject* object);
 PyTypeObject* deque_type();
 bool is_deque(PyObject* object);
 bool is_tensor(PyObject* object);
+// The ctx of a torch.autograd.Function: made anew by torch for each application.
+bool is_autograd_context(PyObject* object);
 bool is_array(PyObject* object);  // numpy.ndarray
 bool is_partial(PyObject* object);
 bool is_cached_function(PyObject* object);  // a functools.lru_cache wrapper

@@ -449,3 +449,107 @@ def test_optimizer_step():
         return net.weight.detach()
 
     assert torch.equal(train(True), train(False))
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+
+def test_a_custom_gradient_is_eagers_or_refused():
+    x = torch.randn(3, requires_grad=True)
+    with pytest.raises(fulgurite.Unsupported, match="Doubled"):
+        fulgurite.jit(lambda x: Doubled.apply(x) * x)(x)
+    lenient = fulgurite.jit(lambda x: Doubled.apply(x) * x, fallback="eager")
+    (expected,) = torch.autograd.grad((Doubled.apply(x) * x).sum(), x)
+    assert torch.equal(torch.autograd.grad(lenient(x).sum(), x)[0], expected)
+    with torch.no_grad():
+        check(lambda x: Doubled.apply(x) * x, x)
+
+
+FACTOR = 2.0
+
+
+def test_python_state_is_guarded():
+    global FACTOR
+
+    class Config:
+        scale = 3.0
+
+    config, sizes, table = Config(), [1.0, 2.0], {"k": 4.0}
+
+    @fulgurite.jit
+    def program(x):
+        return x * FACTOR + config.scale + sum(sizes) + table["k"] + len(sizes)
+
+    def eager(x):
+        return x * FACTOR + config.scale + sum(sizes) + table["k"] + len(sizes)
+
+    x = torch.ones(2)
+    assert torch.equal(program(x), eager(x))
+    FACTOR = 5.0
+    assert torch.equal(program(x), eager(x))
+    assert "FACTOR" in fulgurite.last_recompile_reason(program)
+    config.scale = 7.0
+    assert torch.equal(program(x), eager(x))
+    sizes.append(9.0)
+    assert torch.equal(program(x), eager(x))
+    table["k"] = -1.0
+    assert torch.equal(program(x), eager(x))
+    hits = fulgurite.cache_hits(program)
+    assert torch.equal(program(x), eager(x))
+    assert fulgurite.cache_hits(program) == hits + 1
+
+
+def test_changes_to_python_state_are_made_on_every_call():
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls, self.seen, self.last = 0, [], None
+
+        def forward(self, x):
+            self.calls += 1
+            self.seen.append(x.shape[0])
+            self.last = x * 2
+            return x + 1
+
+    eager, module = Counter(), Counter()
+    compiled = fulgurite.jit(module)
+    for n in (2, 2, 3, 2):
+        x = torch.full((n,), float(n))
+        assert torch.equal(compiled(x), eager(x))
+        assert (module.calls, module.seen) == (eager.calls, eager.seen)
+        assert torch.equal(module.last, eager.last)
+
+
+def test_hooks_parameters_and_modes_changed_after_compiling():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.5))
+    compiled = fulgurite.jit(net)
+    x = torch.randn(2, 3)
+
+    def same_as_eager():
+        torch.manual_seed(3)
+        expected = net(x)
+        torch.manual_seed(3)
+        return torch.equal(compiled(x), expected)
+
+    assert same_as_eager()
+    net.eval()
+    assert same_as_eager()
+    handle = net[0].register_forward_hook(lambda module, args, result: result * 10)
+    assert same_as_eager()
+    handle.remove()
+    assert same_as_eager()
+    net[0].weight = torch.nn.Parameter(torch.ones(3, 3))
+    assert same_as_eager()
+    net[0].weight.data.mul_(2)
+    assert same_as_eager()
+    net[0].weight.requires_grad_(False)
+    assert same_as_eager()
+    net[1] = torch.nn.ReLU()
+    assert same_as_eager()
