@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ir/call_text.h"
+#include "ir/retyping.h"
 #include "ir/surroundings.h"
 #include "ir/tree_text.h"
 
@@ -25,6 +26,10 @@ std::string_view file_name(std::string_view path) {
 }
 
 std::string indentation(int levels) { return std::string(2 * levels, ' '); }
+
+bool is_same_line(const SourceLine& a, const SourceLine& b) {
+  return a.line == b.line && a.file == b.file;
+}
 
 // Grad mode and source line at a place in the text; what differs from them has to be said.
 struct Place {
@@ -69,6 +74,7 @@ class Program {
     if (!call.executor.empty()) fmt::format_to(end(), "  # executor: {}", one_line(call.executor));
     out_ += '\n';
     body(call.body, call.mode, -1);
+    retyped_.clear();
     out_ += "  return";
     bool first = true;
     for (const Arg& result : call.results) {
@@ -133,8 +139,10 @@ class Program {
         fmt::format_to(end(), "  with {}:\n", grad_mode_change(place.outer, call.mode));
     }
     if (call.source < 0 || call.source == place.source) return;
-    place.source = call.source;
     const SourceLine& line = trace_.sources.at(call.source);
+    const bool same_line = place.source >= 0 && is_same_line(line, trace_.sources[place.source]);
+    place.source = call.source;
+    if (same_line) return;
     fmt::format_to(end(), "{}# {}:{}:", indentation(place.indent()), file_name(one_line(line.file)),
                    line.line);
     if (!line.code.empty()) fmt::format_to(end(), "  {}", one_line(line.code));
@@ -142,9 +150,17 @@ class Program {
   }
 
   void call_lines(const Call& call, int indent) {
+    const bool shows_body = call.op.aten && options_.depth > 0;
+    const Retypings before = shows_body ? retyped_ : Retypings();
     out_ += indentation(indent);
-    comments(call, calls_.append(out_, call), indent);
-    if (call.op.aten && options_.depth > 0) body_comments(call, options_.depth, indent);
+    const std::string note = calls_.append(out_, call);
+    retype(call, retyped_);
+    comments(call, note, indent);
+    if (shows_body) {
+      Retypings after = std::exchange(retyped_, before);
+      body_comments(call, options_.depth, indent);
+      retyped_ = std::move(after);
+    }
     if (call.frees.empty()) return;
     out_.append(indentation(indent)).append("del ");
     parameters(call.frees);
@@ -161,7 +177,7 @@ class Program {
     }
     if (!call.executor.empty() && call.op.aten)
       fmt::format_to(end(), "  # executor: {}", one_line(call.executor));
-    if (!note.empty()) fmt::format_to(end(), "  # not written: {}", one_line(note));
+    if (!note.empty()) fmt::format_to(end(), "  # note: {}", one_line(note));
     if (below) {
       const std::string line = "\n" + indentation(indent) + "# ";
       out_ += line;
@@ -171,13 +187,11 @@ class Program {
   }
 
   // The results of a call, then what it changed the geometry of.
-  std::vector<ValueId> described(const Call& call) {
+  static std::vector<ValueId> described(const Call& call) {
     std::vector<ValueId> ids;
     for_each_value(call.results, [&](ValueId id) { ids.push_back(id); });
-    for (const Retyped& retyped : call.retyped) {
-      retyped_[retyped.id] = &retyped.type;
+    for (const Retyped& retyped : call.retyped)
       if (std::find(ids.begin(), ids.end(), retyped.id) == ids.end()) ids.push_back(retyped.id);
-    }
     return ids;
   }
 
@@ -200,7 +214,9 @@ class Program {
   void body_comments(const Call& call, int depth, int indent) {
     for (const Call& inner : call.body) {
       out_.append(indentation(indent + 1)).append("# ");
-      comments(inner, calls_.append(out_, inner), indent + 1);
+      const std::string note = calls_.append(out_, inner);
+      retype(inner, retyped_);
+      comments(inner, note, indent + 1);
       if (depth > 1) body_comments(inner, depth - 1, indent + 1);
     }
   }
@@ -208,7 +224,7 @@ class Program {
   const Trace& trace_;
   const PrintOptions& options_;
   CallText calls_;
-  std::unordered_map<ValueId, const TensorType*> retyped_;
+  Retypings retyped_;
   std::string out_;
 };
 

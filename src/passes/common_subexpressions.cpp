@@ -1,10 +1,10 @@
 #include <cstring>
 
 #include "ir/literal.h"
+#include "passes/filter.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
 #include "passes/rename.h"
-#include "passes/filter.h"
 
 namespace fulgurite {
 namespace {
@@ -54,8 +54,12 @@ Call without_body(const Call& call) {
 class Merger {
  public:
   explicit Merger(const Trace& trace)
-      : trace_(trace), classes_(trace), names_(trace.values.size()),
-        changed_(classes_.size()), seen_(classes_.size()), version_(classes_.size()),
+      : trace_(trace),
+        classes_(trace),
+        names_(trace.values.size()),
+        changed_(classes_.size()),
+        seen_(classes_.size()),
+        version_(classes_.size()),
         is_output_(trace.values.size()) {
     for (const Call& call : trace.calls)
       for_each_change(call, [&](ValueId id) { changed_[storage(id)] = true; });
@@ -138,10 +142,9 @@ class Merger {
     if (!std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_arg))
       return false;
     const auto left = values_of(a.results), right = values_of(b.results);
-    return std::equal(left.begin(), left.end(), right.begin(), right.end(),
-                      [&](ValueId x, ValueId y) {
-                        return same_result(type_of(trace_, x), type_of(trace_, y));
-                      });
+    return std::equal(
+        left.begin(), left.end(), right.begin(), right.end(),
+        [&](ValueId x, ValueId y) { return same_result(type_of(trace_, x), type_of(trace_, y)); });
   }
 
   // Two outputs would be one tensor, or would share memory that they did not share.

@@ -1,6 +1,6 @@
+#include "passes/filter.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
-#include "passes/filter.h"
 
 namespace fulgurite {
 namespace {

@@ -1,7 +1,7 @@
+#include "passes/filter.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
 #include "passes/rename.h"
-#include "passes/filter.h"
 
 namespace fulgurite {
 namespace {
@@ -26,7 +26,9 @@ bool only_hands_back(const Call& call) {
 class Folder {
  public:
   explicit Folder(const Trace& trace)
-      : trace_(trace), names_(trace.values.size()), output_(trace.values.size()),
+      : trace_(trace),
+        names_(trace.values.size()),
+        output_(trace.values.size()),
         retyped_(trace.values.size()) {
     for (ValueId id : trace.outputs) output_[id] = true;
     find_retyped(trace.calls);

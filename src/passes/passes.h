@@ -10,7 +10,10 @@
 namespace fulgurite {
 
 // The same computation without writes, then an epilogue that writes the final values to inputs
-// and makes the outputs that alias one. Strides and aliasing of outputs are those of `trace`.
+// and makes the outputs that alias one. Strides and aliasing of outputs are those of `trace`. An
+// operator without a functional form, or one that draws random numbers in the order of unusual
+// strides, still writes, to copies of its own. A trace whose outputs or written inputs carry
+// gradients comes back as it is, with no epilogue.
 Trace functionalise(const Trace& trace);
 
 // Without calls whose results are not used and that have no effect.
@@ -20,8 +23,8 @@ Trace dead_code(const Trace& trace);
 // results whose merging could be seen (two outputs that would alias) stay.
 Trace common_subexpressions(const Trace& trace);
 
-// Calls on constants alone that can be computed now; identities (x.to(x.dtype), view to the same
-// sizes) where neither values, strides nor aliasing change.
+// Without calls that only hand back an argument (contiguous(), dropout in evaluation) and views
+// that equal what they are a view of, where the program cannot tell.
 Trace fold(const Trace& trace);
 
 // Every call given to the first executor that claims it; what was asked is added to `decisions`.

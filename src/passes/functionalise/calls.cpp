@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/facts.h"
+#include "ops/named_ops.h"
 #include "passes/functionalise/views.h"
 #include "passes/rename.h"
 
@@ -43,7 +44,8 @@ bool parts_write_outside(State& state, const Call& call) {
 // comes from where the frame does, unless it says otherwise.
 void come_from(State& state, const Call& call) {
   const Call* frame = state.opened;
-  state.out.mode = call.mode;
+  // Nobody sees a history that new calls would record.
+  state.out.mode = call.mode == GradMode::Grad ? GradMode::NoGrad : call.mode;
   state.out.source = call.source < 0 && frame ? frame->source : call.source;
   state.out.module = call.module < 0 && frame ? frame->module : call.module;
 }
@@ -74,7 +76,6 @@ std::vector<FrameResult> results_before(State& state, const Call& call) {
 
 // In the body: the values that are handed out, those of one storage as views of one holder.
 std::vector<ValueId> final_values(State& state, const std::vector<FrameResult>& results) {
-  static const auto alias = find_op("aten::alias");
   std::vector<ValueId> finals;
   for (const FrameResult& result : results) {
     if (result.handed_back || !result.fresh_memory) {
@@ -89,7 +90,8 @@ std::vector<ValueId> final_values(State& state, const std::vector<FrameResult>& 
     if (storage.written && std::any_of(results.begin(), results.end(), shares)) {
       final = view_of_holder(state, storage, *state.values[result.id].type);
       if (std::find(finals.begin(), finals.end(), final) != finals.end())
-        final = add_call(state.out, alias, {Arg::of(final)}, type_of(state.out.trace, final));
+        final = add_call(state.out, named_ops().alias, {Arg::of(final)},
+                         type_of(state.out.trace, final));
     }
     finals.push_back(final);
   }
@@ -155,7 +157,7 @@ void keep_frame(State& state, const Call& call) {
 
   come_from(state, call);
   bind_frame_results(state, results);
-  add_call(state.out, std::move(kept));
+  add_call(state.out, std::move(kept)).mode = call.mode;
 }
 
 void open_frame(State& state, const Call& call) {
@@ -190,7 +192,7 @@ void take_over(State& state, const Call& call) {
   come_from(state, call);
   if (!touches_tracked(state, call)) {
     Call same = call;
-    add_call(state.out, std::move(same));
+    add_call(state.out, std::move(same)).mode = call.mode;
     return;
   }
   const auto written = written_args(call);
@@ -199,7 +201,7 @@ void take_over(State& state, const Call& call) {
     Call made = call;
     made.args = current(state, call.args);
     bind_results(state, call, made);
-    add_call(state.out, std::move(made));
+    add_call(state.out, std::move(made)).mode = call.mode;
   } else if (!written.empty() || parts_write_outside(state, call)) {
     open_frame(state, call);
   } else {

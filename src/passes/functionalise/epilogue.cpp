@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/facts.h"
+#include "ops/named_ops.h"
 #include "passes/functionalise/calls.h"
 #include "passes/functionalise/views.h"
 
@@ -25,8 +25,11 @@ class Epilogue {
     out_.source = out_.module = -1;
     for (StorageState& storage : state_.storages) find_final_values(storage);
     std::vector<ValueId> results = in_.outputs;
-    for (ValueId& id : results)
-      if (!in_input_memory(id)) id = final_output(id);
+    std::vector<bool> later;
+    for (ValueId& id : results) {
+      later.push_back(in_input_memory(id));
+      if (!later.back()) id = final_output(id);
+    }
     find_moved_inputs();
 
     out_.trace.epilogue = static_cast<int32_t>(out_.trace.calls.size());
@@ -34,7 +37,7 @@ class Epilogue {
     for (const FinalCopy& copy : copies_) write_input(copy);
     for (StorageState& storage : state_.storages) hand_to_inputs(storage);
     for (size_t i = 0; i < results.size(); ++i)
-      if (in_input_memory(in_.outputs[i])) results[i] = final_output(in_.outputs[i]);
+      if (later[i]) results[i] = final_output(results[i]);
     change_inputs();
     out_.trace.outputs = std::move(results);
   }
@@ -78,7 +81,8 @@ class Epilogue {
       const bool whole = type.dtype == storage.layout.dtype && !type.conj && !type.neg &&
                          same_geometry(type, storage.layout);
       // The strides of what is copied from do not matter.
-      copies_.push_back({input, whole ? storage.holder : view_of_holder(state_, storage, type), {}});
+      copies_.push_back(
+          {input, whole ? storage.holder : view_of_holder(state_, storage, type), {}});
     }
     if (storage.wild_begin < storage.wild_end) copies_.push_back(wild_copy(storage));
   }
@@ -95,12 +99,11 @@ class Epilogue {
 
   // The value of an output, as a tensor of its own.
   ValueId final_output(ValueId id) {
-    static const auto alias = find_op("aten::alias");
     if (is_input(id)) return id;
     if (auto it = results_.find(id); it != results_.end()) return it->second;
     ValueId result = in_final_memory(id);
     if (std::find(used_.begin(), used_.end(), result) != used_.end())
-      result = add_call(out_, alias, {Arg::of(result)}, new_type(result));
+      result = add_call(out_, named_ops().alias, {Arg::of(result)}, new_type(result));
     used_.push_back(result);
     return results_[id] = result;
   }
@@ -109,7 +112,7 @@ class Epilogue {
   ValueId in_final_memory(ValueId id) {
     StorageState* storage = storage_of(state_, id);
     const ValueId result = current(state_, id);
-    if (!storage || !storage->written) return result;
+    if (!storage) return result;
     const ValueId holder = laid_out_holder(state_, *storage);
     if (new_type(holder).storage == new_type(result).storage || !is_shared(id)) return result;
     return view_of_holder(state_, *storage, old_type(id));
@@ -143,19 +146,17 @@ class Epilogue {
 
   // Room for what was written beyond the end of an input that a call has resized.
   void resize_inputs(StorageState& storage) {
-    static const auto resize = find_op("aten::resize_");
     if (!has_grown(storage)) return;
     const ValueId input = storage.given[0];
     TensorType type = given_type(input);
     type.sizes = {storage.nbytes / element_size(type) - type.offset};
     type.strides = {1};
     type.nbytes = storage.nbytes;
-    change(resize, {Arg::of(input), int_list(type.sizes), Arg()}, input, type);
+    change(named_ops().resize_, {Arg::of(input), int_list(type.sizes), Arg()}, input, type);
     restride(input, given_type(input));
   }
 
   void write_input(const FinalCopy& copy) {
-    static const auto copy_ = find_op("aten::copy_");
     ValueId target = copy.input;
     if (copy.window) {
       if (given_type(target).conj) target = view_conj(out_, target);
@@ -163,7 +164,7 @@ class Epilogue {
       target = view_by_strides(out_, target, *copy.window, copy.window->offset);
     }
     Call call;
-    call.op = copy_;
+    call.op = named_ops().copy_;
     call.args = {Arg::of(target), Arg::of(copy.value), Arg::literal(false)};
     call.results = {Arg::of(target)};
     add_call(out_, std::move(call));
@@ -189,10 +190,9 @@ class Epilogue {
     for (const Input& input : in_.inputs) {
       const ValueId id = input.id;
       if (auto it = moved_.find(id); it != moved_.end()) {
-        static const auto set = find_op("aten::set_", "source_Tensor");
         TensorType type = new_type(it->second);
         type.requires_grad = given_type(id).requires_grad;
-        change(set, {Arg::of(id), Arg::of(it->second)}, id, type);
+        change(named_ops().set_, {Arg::of(id), Arg::of(it->second)}, id, type);
       } else if (!same_geometry(old_type(id), given_type(id))) {
         restride(id, old_type(id));
       }
@@ -200,14 +200,13 @@ class Epilogue {
   }
 
   void restride(ValueId input, const TensorType& to) {
-    static const auto as_strided = find_op("aten::as_strided_");
     TensorType type = given_type(input);
     type.sizes = to.sizes;
     type.strides = to.strides;
     type.offset = to.offset;
     const Arg offset = to.offset == given_type(input).offset ? Arg() : number(to.offset);
-    change(as_strided, {Arg::of(input), int_list(to.sizes), int_list(to.strides), offset}, input,
-           type);
+    change(named_ops().as_strided_,
+           {Arg::of(input), int_list(to.sizes), int_list(to.strides), offset}, input, type);
   }
 
   void change(const c10::OperatorHandle& op, std::vector<Arg> args, ValueId input,
@@ -224,9 +223,9 @@ class Epilogue {
   Builder& out_;
   const Trace& in_;
   std::vector<FinalCopy> copies_;
-  std::vector<ValueId> used_;                      // handed out as a tensor of its own
-  std::unordered_map<ValueId, ValueId> results_;   // by output
-  std::unordered_map<ValueId, ValueId> moved_;     // by input: what it now is a view of
+  std::vector<ValueId> used_;                     // handed out as a tensor of its own
+  std::unordered_map<ValueId, ValueId> results_;  // by output
+  std::unordered_map<ValueId, ValueId> moved_;    // by input: what it now is a view of
 };
 
 }  // namespace

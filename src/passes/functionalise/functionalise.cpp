@@ -2,21 +2,35 @@
 
 #include "passes/filter.h"
 #include "passes/functionalise/calls.h"
+#include "passes/memory.h"
 #include "passes/passes.h"
 
 namespace fulgurite {
 namespace {
 
-// Whether autograd takes part in any call: what it saves and checks would not be the same.
-bool records_gradients(const Trace& trace, const std::vector<Call>& calls) {
-  return std::any_of(calls.begin(), calls.end(), [&](const Call& call) {
-    if (call.mode != GradMode::Grad) return false;
-    bool differentiable = false;
+// Whether the caller sees what autograd recorded: an output, or an input that was written, has a
+// history. The writes are part of it, and a scatter has another history than a write.
+bool gives_history(const Trace& trace) {
+  std::unordered_set<StorageId> inputs;
+  std::unordered_set<ValueId> given;
+  for (const Input& input : trace.inputs) {
+    inputs.insert(type_of(trace, input.id).storage);
+    given.insert(input.id);
+  }
+  for (const Call& call : trace.calls) {
+    if (call.mode != GradMode::Grad) continue;
+    bool differentiable = false, seen = false;
     const auto look = [&](ValueId id) { differentiable |= type_of(trace, id).requires_grad; };
     for_each_value(call.args, look);
     for_each_value(call.results, look);
+    for_each_change(call, [&](ValueId id) {
+      seen |= inputs.contains(type_of(trace, id).storage);
+    });
     for (const Retyped& change : call.retyped) differentiable |= change.type.requires_grad;
-    return differentiable;
+    if (differentiable && seen) return true;
+  }
+  return std::any_of(trace.outputs.begin(), trace.outputs.end(), [&](ValueId id) {
+    return type_of(trace, id).requires_grad && !given.contains(id);
   });
 }
 
@@ -41,7 +55,7 @@ void take_inputs(State& state) {
 }  // namespace
 
 Trace functionalise(const Trace& trace) {
-  if (records_gradients(trace, trace.calls)) return trace;
+  if (gives_history(trace)) return trace;
   State state(trace);
   state.out.trace = without_calls(trace);
   state.out.mode = trace.mode;

@@ -19,7 +19,8 @@ using DimList = c10::SmallVector<Dim, 5>;
 DimList by_stride(const TensorType& type) {
   DimList dims;
   for (size_t i = 0; i < type.sizes.size(); ++i)
-    if (type.sizes[i] > 1) dims.push_back({static_cast<int64_t>(i), type.sizes[i], type.strides[i]});
+    if (type.sizes[i] > 1)
+      dims.push_back({static_cast<int64_t>(i), type.sizes[i], type.strides[i]});
   std::stable_sort(dims.begin(), dims.end(),
                    [](const Dim& a, const Dim& b) { return a.stride > b.stride; });
   return dims;
@@ -236,8 +237,10 @@ std::optional<TensorType> after(const TensorType& base, const ViewStep& step) {
   TensorType type = base;
   const auto dim = step.dim;
   switch (step.kind) {
-    case Kind::View: return viewed(base, step.dims);
-    case Kind::Permute: return permuted(base, step.dims);
+    case Kind::View:
+      return viewed(base, step.dims);
+    case Kind::Permute:
+      return permuted(base, step.dims);
     case Kind::Select:
       type.offset += step.start * type.strides[dim];
       erase(type.sizes, dim);
@@ -260,7 +263,9 @@ std::optional<TensorType> after(const TensorType& base, const ViewStep& step) {
         if (type.sizes[i] != step.dims[i]) type.strides[i] = 0;
       type.sizes = step.dims;
       return type;
-    case Kind::Restride: type.strides = step.dims; return type;
+    case Kind::Restride:
+      type.strides = step.dims;
+      return type;
   }
   return {};
 }

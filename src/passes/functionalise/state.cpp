@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/facts.h"
+#include "ops/named_ops.h"
 #include "passes/functionalise/views.h"
 
 namespace fulgurite {
@@ -13,9 +13,7 @@ int64_t element_size(const TensorType& type) {
   return static_cast<int64_t>(c10::elementSize(type.dtype));
 }
 
-const TensorType& new_type(const State& state, ValueId id) {
-  return type_of(state.out.trace, id);
-}
+const TensorType& new_type(const State& state, ValueId id) { return type_of(state.out.trace, id); }
 
 // Whether the trace sees elements of the storage that `root` has not, or counts from its start.
 bool reaches_beyond(const StorageState& storage, const TensorType& root) {
@@ -43,15 +41,13 @@ bool is_lazy(const TensorType& type) { return type.conj || type.neg; }
 
 // A copy of `value` with the strides of `layout`.
 ValueId copy_laid_out(State& state, const StorageState& storage, ValueId value) {
-  static const auto slice_scatter = find_op("aten::slice_scatter");
   const TensorType& layout = storage.layout;
   if (is_contiguous(layout)) return contiguous_copy(state.out, value);
   if (is_dense(layout)) {
     Dims order(layout.sizes.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      return layout.strides[a] > layout.strides[b];
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return layout.strides[a] > layout.strides[b]; });
     ViewStep there, back;
     there.kind = back.kind = ViewStep::Kind::Permute;
     there.dims = order;
@@ -62,8 +58,9 @@ ValueId copy_laid_out(State& state, const StorageState& storage, ValueId value) 
   // With gaps: in the place of all elements of a tensor that has them.
   TensorType type = new_type(state, storage.mould);
   type.storage = kNoStorage;
-  return add_call(state.out, slice_scatter, {Arg::of(storage.mould), Arg::of(value), number(0),
-                                             Arg(), Arg(), number(1)}, type);
+  return add_call(state.out, named_ops().slice_scatter,
+                  {Arg::of(storage.mould), Arg::of(value), number(0), Arg(), Arg(), number(1)},
+                  type);
 }
 
 // `value` with the strides of the layout: itself, or a copy.
@@ -75,8 +72,7 @@ ValueId lay_out(State& state, const StorageState& storage, ValueId value) {
       if (layout.sizes[i] != 1 && type.strides[i] != layout.strides[i]) return false;
     return true;
   };
-  const bool misplaced =
-      storage.exact_offsets && new_type(state, value).offset != layout.offset;
+  const bool misplaced = storage.exact_offsets && new_type(state, value).offset != layout.offset;
   if (numel(layout) == 0) return value;
   if (!has_strides(value) || misplaced || is_lazy(new_type(state, value)))
     value = copy_laid_out(state, storage, value);
@@ -123,10 +119,9 @@ ValueId put_into_holder(State& state, StorageState& storage, const TensorType& t
   if (type.dtype == storage.layout.dtype && same_geometry(type, storage.layout)) return value;
   const Seen seen = holder_as(state, storage, type.dtype);
   auto steps = place(seen.layout, type);
-  ValueId holder = steps && can_put(*steps)
-                       ? put(state.out, seen.base, *steps, value)
-                       : put_by_strides(state.out, seen.base, type, offset_in(state, seen, type),
-                                        value);
+  ValueId holder = steps && can_put(*steps) ? put(state.out, seen.base, *steps, value)
+                                            : put_by_strides(state.out, seen.base, type,
+                                                             offset_in(state, seen, type), value);
   return view_as(state.out, holder, storage.layout.dtype);
 }
 
@@ -248,7 +243,6 @@ namespace {
 
 // More memory: the old contents, then whatever a fresh tensor holds.
 void grow(State& state, StorageState& storage, const TensorType& type) {
-  static const auto empty = find_op("aten::empty", "memory_format"), cat = find_op("aten::cat");
   if (!storage.exists) storage.layout = type;
   const int64_t size = element_size(storage.layout);
   const int64_t before = storage.exists ? storage.nbytes / size : 0;
@@ -256,14 +250,15 @@ void grow(State& state, StorageState& storage, const TensorType& type) {
   if (before > 0) flatten(state, storage);
   const ValueId old = before > 0 ? laid_out_holder(state, storage) : kNoValue;
   TensorType layout = one_dimension(storage.layout, more, 0);
-  storage.holder = add_call(
-      state.out, empty,
-      {int_list(layout.sizes), number(static_cast<int64_t>(layout.dtype)), Arg(),
-       Arg::literal(layout.device), Arg(), Arg()}, dense_like(layout));
+  storage.holder = add_call(state.out, named_ops().empty,
+                            {int_list(layout.sizes), number(static_cast<int64_t>(layout.dtype)),
+                             Arg(), Arg::literal(layout.device), Arg(), Arg()},
+                            dense_like(layout));
   if (before > 0) {
     const ValueId parts[] = {old, storage.holder};
     layout.sizes = {before + more};
-    storage.holder = add_call(state.out, cat, {Arg::list(parts), number(0)}, dense_like(layout));
+    storage.holder =
+        add_call(state.out, named_ops().cat, {Arg::list(parts), number(0)}, dense_like(layout));
   }
   storage.layout = layout;
   storage.mould = storage.holder;

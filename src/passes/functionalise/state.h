@@ -19,17 +19,17 @@ struct ValueState {
 };
 
 struct StorageState {
-  bool exists = false;          // made at this point of the trace, outside of the body at work
-  bool inference = false;       // made under inference mode
-  bool exact_offsets = false;   // some call counts from the start of the storage (as_strided)
-  bool flat_first = false;      // has to be flat before the first write
+  bool exists = false;         // made at this point of the trace, outside of the body at work
+  bool inference = false;      // made under inference mode
+  bool exact_offsets = false;  // some call counts from the start of the storage (as_strided)
+  bool flat_first = false;     // has to be flat before the first write
   bool written = false;
-  bool laid_out = true;         // the holder has the strides of `layout`
+  bool laid_out = true;  // the holder has the strides of `layout`
   int32_t version = 0;
   int64_t nbytes = 0;
   ValueId holder = kNoValue;
-  ValueId mould = kNoValue;     // some new value with the strides of `layout`
-  TensorType layout;            // in the old storage
+  ValueId mould = kNoValue;              // some new value with the strides of `layout`
+  TensorType layout;                     // in the old storage
   std::vector<const TensorType*> views;  // all the types with which the trace sees this storage
 
   c10::SmallVector<ValueId, 2> given;    // inputs; the first is the root
@@ -42,10 +42,10 @@ struct State {
 
   const Trace& in;
   Builder out;
-  std::vector<ValueState> values;       // by old number
-  std::vector<int32_t> tracked;         // by storage: index into `storages`, or -1
+  std::vector<ValueState> values;  // by old number
+  std::vector<int32_t> tracked;    // by storage: index into `storages`, or -1
   std::vector<StorageState> storages;
-  const Call* opened = nullptr;         // the frame whose parts are being taken over
+  const Call* opened = nullptr;  // the frame whose parts are being taken over
 };
 
 // The state of a storage, and of the one that a value is in now; null where it is not tracked.

@@ -1,7 +1,7 @@
 #include "passes/functionalise/views.h"
 
 #include "base/error.h"
-#include "ops/facts.h"
+#include "ops/named_ops.h"
 
 namespace fulgurite {
 namespace {
@@ -11,32 +11,34 @@ using Kind = ViewStep::Kind;
 const TensorType& type(const Builder& builder, ValueId id) { return type_of(builder.trace, id); }
 
 ValueId apply(Builder& builder, ValueId base, const ViewStep& step) {
-  static const auto view = find_op("aten::view"), permute = find_op("aten::permute"),
-                    select = find_op("aten::select", "int"),
-                    slice = find_op("aten::slice", "Tensor"), unsqueeze = find_op("aten::unsqueeze"),
-                    expand = find_op("aten::expand");
+  const NamedOps& ops = named_ops();
   auto result = after(type(builder, base), step);
   require(result.has_value(), "value {} has no such view", base);
   const Arg self = Arg::of(base);
   switch (step.kind) {
-    case Kind::View: return add_call(builder, view, {self, int_list(step.dims)}, *result);
-    case Kind::Permute: return add_call(builder, permute, {self, int_list(step.dims)}, *result);
+    case Kind::View:
+      return add_call(builder, ops.view, {self, int_list(step.dims)}, *result);
+    case Kind::Permute:
+      return add_call(builder, ops.permute, {self, int_list(step.dims)}, *result);
     case Kind::Select:
-      return add_call(builder, select, {self, number(step.dim), number(step.start)}, *result);
+      return add_call(builder, ops.select, {self, number(step.dim), number(step.start)}, *result);
     case Kind::Slice:
-      return add_call(builder, slice, {self, number(step.dim), number(step.start),
-                                       number(step.stop), number(step.step)}, *result);
-    case Kind::Unsqueeze: return add_call(builder, unsqueeze, {self, number(step.dim)}, *result);
+      return add_call(
+          builder, ops.slice,
+          {self, number(step.dim), number(step.start), number(step.stop), number(step.step)},
+          *result);
+    case Kind::Unsqueeze:
+      return add_call(builder, ops.unsqueeze, {self, number(step.dim)}, *result);
     case Kind::Expand:
-      return add_call(builder, expand, {self, int_list(step.dims), Arg::literal(false)}, *result);
-    case Kind::Restride: return view_by_strides(builder, base, *result, result->offset);
+      return add_call(builder, ops.expand, {self, int_list(step.dims), Arg::literal(false)},
+                      *result);
+    case Kind::Restride:
+      return view_by_strides(builder, base, *result, result->offset);
   }
   return base;
 }
 
-bool selects(const ViewStep& step) {
-  return step.kind == Kind::Select || step.kind == Kind::Slice;
-}
+bool selects(const ViewStep& step) { return step.kind == Kind::Select || step.kind == Kind::Slice; }
 
 Dims inverse_of(const Dims& order) {
   Dims inverse(order.size());
@@ -46,15 +48,14 @@ Dims inverse_of(const Dims& order) {
 
 // `base` with what `step` selects replaced.
 ValueId scatter(Builder& builder, ValueId base, const ViewStep& step, ValueId value) {
-  static const auto select_scatter = find_op("aten::select_scatter"),
-                    slice_scatter = find_op("aten::slice_scatter");
+  const NamedOps& ops = named_ops();
   TensorType result = type(builder, base);
   result.storage = kNoStorage;
   std::vector<Arg> args{Arg::of(base), Arg::of(value), number(step.dim), number(step.start)};
-  if (step.kind == Kind::Select) return add_call(builder, select_scatter, args, result);
+  if (step.kind == Kind::Select) return add_call(builder, ops.select_scatter, args, result);
   args.push_back(number(step.stop));
   args.push_back(number(step.step));
-  return add_call(builder, slice_scatter, args, result);
+  return add_call(builder, ops.slice_scatter, args, result);
 }
 
 // A value with the sizes that `step` started from, of which `value` has all elements.
@@ -65,10 +66,16 @@ ValueId undo(Builder& builder, const Dims& sizes, const ViewStep& step, ValueId 
       back.dims = sizes;
       if (!after(type(builder, value), back)) value = contiguous_copy(builder, value);
       return apply(builder, value, back);
-    case Kind::Permute: back.dims = inverse_of(step.dims); return apply(builder, value, back);
-    case Kind::Unsqueeze: back.kind = Kind::Select; return apply(builder, value, back);
-    case Kind::Restride: return value;
-    default: internal_error("a write through a view whose elements share memory");
+    case Kind::Permute:
+      back.dims = inverse_of(step.dims);
+      return apply(builder, value, back);
+    case Kind::Unsqueeze:
+      back.kind = Kind::Select;
+      return apply(builder, value, back);
+    case Kind::Restride:
+      return value;
+    default:
+      internal_error("a write through a view whose elements share memory");
   }
 }
 
@@ -80,14 +87,13 @@ ValueId view(Builder& builder, ValueId base, const ViewSteps& steps) {
 }
 
 ValueId view_by_strides(Builder& builder, ValueId base, const TensorType& like, int64_t offset) {
-  static const auto as_strided = find_op("aten::as_strided");
   TensorType result = type(builder, base);
   // Without an offset the program does not depend on where in its storage an input lies.
   const Arg at = offset == result.offset ? Arg() : number(offset);
   result.sizes = like.sizes;
   result.strides = like.strides;
   result.offset = offset;
-  return add_call(builder, as_strided,
+  return add_call(builder, named_ops().as_strided,
                   {Arg::of(base), int_list(like.sizes), int_list(like.strides), at}, result);
 }
 
@@ -117,12 +123,12 @@ ValueId put(Builder& builder, ValueId base, const ViewSteps& steps, ValueId valu
 
 ValueId put_by_strides(Builder& builder, ValueId base, const TensorType& like, int64_t offset,
                        ValueId value) {
-  static const auto as_strided_scatter = find_op("aten::as_strided_scatter");
   TensorType result = type(builder, base);
   result.storage = kNoStorage;
-  return add_call(builder, as_strided_scatter,
-                  {Arg::of(base), Arg::of(value), int_list(like.sizes), int_list(like.strides),
-                   number(offset)}, result);
+  return add_call(
+      builder, named_ops().as_strided_scatter,
+      {Arg::of(base), Arg::of(value), int_list(like.sizes), int_list(like.strides), number(offset)},
+      result);
 }
 
 std::optional<TensorType> type_as(const TensorType& type, c10::ScalarType dtype) {
@@ -139,37 +145,34 @@ std::optional<TensorType> type_as(const TensorType& type, c10::ScalarType dtype)
 }
 
 ValueId view_as(Builder& builder, ValueId base, c10::ScalarType dtype) {
-  static const auto view_dtype = find_op("aten::view", "dtype");
   const TensorType& from = type(builder, base);
   if (from.dtype == dtype) return base;
   auto result = type_as(from, dtype);
   if (!result)
-    throw Unsupported("a tensor is seen with elements of two sizes that do not line up; clone it "
-                      "before it is changed in place");
-  return add_call(builder, view_dtype, {Arg::of(base), number(static_cast<int64_t>(dtype))},
-                  *result);
+    throw Unsupported(
+        "a tensor is seen with elements of two sizes that do not line up; clone it "
+        "before it is changed in place");
+  return add_call(builder, named_ops().view_dtype,
+                  {Arg::of(base), number(static_cast<int64_t>(dtype))}, *result);
 }
 
 ValueId view_conj(Builder& builder, ValueId base) {
-  static const auto conj = find_op("aten::_conj");
   TensorType result = type(builder, base);
   result.conj = !result.conj;
-  return add_call(builder, conj, {Arg::of(base)}, result);
+  return add_call(builder, named_ops().conj, {Arg::of(base)}, result);
 }
 
 ValueId view_neg(Builder& builder, ValueId base) {
-  static const auto neg = find_op("aten::_neg_view");
   TensorType result = type(builder, base);
   result.neg = !result.neg;
-  return add_call(builder, neg, {Arg::of(base)}, result);
+  return add_call(builder, named_ops().neg_view, {Arg::of(base)}, result);
 }
 
 namespace {
 
 ValueId clone(Builder& builder, ValueId value, c10::MemoryFormat format, TensorType result) {
-  static const auto op = find_op("aten::clone");
-  return add_call(builder, op, {Arg::of(value), number(static_cast<int64_t>(format))},
-                  std::move(result));
+  return add_call(builder, named_ops().clone,
+                  {Arg::of(value), number(static_cast<int64_t>(format))}, std::move(result));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/facts.h"
+#include "ops/named_ops.h"
 #include "passes/functionalise/calls.h"
 #include "passes/functionalise/views.h"
 
@@ -11,9 +12,7 @@ namespace {
 using Indices = c10::SmallVector<int, 2>;
 using Ids = c10::SmallVector<ValueId, 4>;
 
-const TensorType& new_type(const State& state, ValueId id) {
-  return type_of(state.out.trace, id);
-}
+const TensorType& new_type(const State& state, ValueId id) { return type_of(state.out.trace, id); }
 const TensorType& old_type(const State& state, ValueId id) { return *state.values.at(id).type; }
 
 Ids ids_of(const Call& call, const Indices& written) {
@@ -34,16 +33,15 @@ struct Conformed {
   bool fresh;
 };
 Conformed conform(State& state, ValueId value, const TensorType& type, bool fresh) {
-  static const auto to_copy = find_op("aten::_to_copy"), expand = find_op("aten::expand");
   const TensorType is = new_type(state, value);
   if (is.dtype != type.dtype || is.device != type.device) {
-    value = add_inferred1(state.out, to_copy,
+    value = add_inferred1(state.out, named_ops().to_copy,
                           {Arg::of(value), number(static_cast<int64_t>(type.dtype)), Arg(),
                            Arg::literal(type.device), Arg(), Arg::literal(false), Arg()});
     fresh = true;
   }
   if (is.sizes != type.sizes) {
-    value = add_inferred1(state.out, expand,
+    value = add_inferred1(state.out, named_ops().expand,
                           {Arg::of(value), int_list(type.sizes), Arg::literal(false)});
     fresh = false;
   }
@@ -75,9 +73,9 @@ bool elements_interfere(const State& state, const Call& call, const Indices& wri
     const Element e{id, type.offset * size, (type.offset + extent(type)) * size, position};
     auto& others = by_storage[type.storage];
     const bool clash = writes && std::any_of(others.begin(), others.end(), [&](const Element& o) {
-      const bool same = o.id == e.id && o.position == e.position;
-      return !same && o.begin < e.end && e.begin < o.end;
-    });
+                         const bool same = o.id == e.id && o.position == e.position;
+                         return !same && o.begin < e.end && e.begin < o.end;
+                       });
     others.push_back(e);
     return clash;
   };
@@ -156,8 +154,7 @@ void confine(State& state, const Call& call, const Ids& ids) {
 
 // The call of the functional form, with results that are not inferred: those of `call`, and for
 // every argument that is written a tensor like it.
-Call& call_form(State& state, const Call& call, const FunctionalForm& form,
-                const OpFacts& facts) {
+Call& call_form(State& state, const Call& call, const FunctionalForm& form, const OpFacts& facts) {
   Call made;
   made.op = form.op;
   for (int i : form.arg_of) made.args.push_back(current(state, call.args[i]));
@@ -171,8 +168,7 @@ Call& call_form(State& state, const Call& call, const FunctionalForm& form,
 }
 
 // The same with results inferred; the plain ones get the numbers that they had.
-Call& infer_form(State& state, const Call& call, const FunctionalForm& form,
-                 const OpFacts& facts) {
+Call& infer_form(State& state, const Call& call, const FunctionalForm& form, const OpFacts& facts) {
   std::vector<Arg> args;
   for (int i : form.arg_of) args.push_back(current(state, call.args[i]));
   Call& made = add_inferred(state.out, form.op, std::move(args));
@@ -197,9 +193,8 @@ bool computes_in_another_dtype(const State& state, const Call& call, const Call&
 }
 
 bool all_present(const Call& call, const OpFacts& facts) {
-  return std::all_of(facts.written.begin(), facts.written.end(), [&](int i) {
-    return call.args[i].kind == Arg::Kind::Value;
-  });
+  return std::all_of(facts.written.begin(), facts.written.end(),
+                     [&](int i) { return call.args[i].kind == Arg::Kind::Value; });
 }
 
 // The functional form in the place of the call; false where it would compute something else.
@@ -245,15 +240,13 @@ bool has_functional_form(const State& state, const Call& call, const Indices& wr
 }  // namespace
 
 void replace_write(State& state, const Call& call, const Indices& written) {
-  static const auto copy = find_op("aten::copy_");
   require(call.op.aten.has_value(), "region {} writes but has no body", call.op.region);
   if (facts_of(*call.op.aten).changes_metadata) return retype_all(state, call);
   const Ids ids = ids_of(call, written);
-  const bool outlives_inference = std::any_of(ids.begin(), ids.end(), [&](ValueId id) {
-    return !storage_of(state, id)->inference;
-  });
+  const bool outlives_inference = std::any_of(
+      ids.begin(), ids.end(), [&](ValueId id) { return !storage_of(state, id)->inference; });
   if (outlives_inference && call.mode == GradMode::Inference) state.out.mode = GradMode::NoGrad;
-  if (*call.op.aten == copy && call.args[1].kind == Arg::Kind::Value &&
+  if (*call.op.aten == named_ops().copy_ && call.args[1].kind == Arg::Kind::Value &&
       is_injective(old_type(state, ids.at(0))))
     return write_conformed(state, ids[0], current(state, call.args[1].values[0]), false);
   if (has_functional_form(state, call, written, ids) &&
