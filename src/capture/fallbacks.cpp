@@ -24,10 +24,14 @@ bool makes_real_data(const DispatchState& state, const c10::OperatorHandle& op,
   return fills_real_memory(state) && !any_traced(op, stack);
 }
 
-// Under autocast an operator with a rule casts its arguments and calls itself again without
-// autocast; one that is only a program of others is run as that program.
-bool autocast_first(c10::DispatchKeySet keys, const OpInfo& info) {
-  return keys.has_any(kAutocastKeys) && (info.autocast_kernel || info.composite);
+// Such a call is run for what it calls in turn, which comes back here and is recorded.
+bool runs_as_its_parts(c10::DispatchKeySet keys, const DispatchState& state, const OpInfo& info) {
+  // An operator with an autocast rule casts its arguments and calls itself without autocast; in one
+  // that is only a program of others, these do.
+  if (keys.has_any(c10::autocast_dispatch_keyset) && info.autocast_kernel) return true;
+  if (info.composite && autocast_active(state)) return true;
+  // Tangents, and the zeros without memory that stand for those that are not there.
+  return info.forward_ad || keys.has(c10::DispatchKey::ZeroTensor);
 }
 
 void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
@@ -45,7 +49,7 @@ void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack
         "enter it around the captured function's parts that are not captured");
   const OpInfo& info = op_info(op);
   if (active->keep_constant(op, info, stack) || active->read_data(op, info, stack)) return;
-  if (info.forward_ad || autocast_first(below, info)) {
+  if (runs_as_its_parts(below, state, info)) {
     op.redispatchBoxed(below, stack);
     return;
   }
@@ -76,7 +80,10 @@ void below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack
     return;
   }
   const OpInfo& info = op_info(op);
-  if (!active->read_data(op, info, stack)) active->record(op, info, stack);
+  if (info.decomposes)
+    op.redispatchBoxed(rest, stack);
+  else if (!active->read_data(op, info, stack))
+    active->record(op, info, stack);
 }
 
 const bool registered = [] {

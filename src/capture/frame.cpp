@@ -22,6 +22,12 @@ bool same_results(const std::vector<Arg>& a, const std::vector<Arg>& b) {
   return true;
 }
 
+[[noreturn]] void refuse_storage(const c10::OperatorHandle& op) {
+  active_state()->tracer->refuse(
+      fmt::format("{} works on the storage of a tensor", op.schema().name()),
+      "use the tensor itself: clone() to copy it, set_() with a tensor to share its memory");
+}
+
 // Opens a frame for as long as it lives.
 class OpenFrame {
  public:
@@ -84,13 +90,17 @@ void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
   const size_t first = stack->size() - info.arguments;
   Frame opened;
   Call& call = opened.call;
-  call.op = op;
+  call.op = info.recorded_as.value_or(op);
   call.mode = current_grad_mode();
   call.args.reserve(info.arguments);
-  for (size_t i = first; i < stack->size(); ++i) call.args.push_back(to_arg((*stack)[i], to_id));
+  for (size_t i = first; i < stack->size(); ++i) {
+    if ((*stack)[i].isStorage()) refuse_storage(op);
+    call.args.push_back(to_arg((*stack)[i], to_id));
+  }
   if (!frame) note_place(call);
   opened.op = operator_identity(op);
   opened.first_value = static_cast<ValueId>(trace.values.size());
+  if (!frame) wanted_data.reset();
   // What a composite operator asks of its arguments may be known without their data after all.
   torch::jit::Stack again;
   if (info.composite) again.assign(stack->begin() + first, stack->end());
@@ -111,6 +121,7 @@ void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
       throw;
     }
   }
+  if (wanted_data && !frame && !refusal) refusal = wanted_data;  // swallowed by a kernel
   call.results.reserve(info.returns);
   for (size_t i = first; i < stack->size(); ++i) call.results.push_back(to_arg((*stack)[i], to_id));
   if (opened.primitive && !same_results(call.results, opened.primitive_results))

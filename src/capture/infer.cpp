@@ -67,15 +67,7 @@ class Emission {
   }
 
   TensorType describe(const at::Tensor& meta) {
-    TensorType type;
-    type.dtype = meta.scalar_type();
-    type.device = device_;
-    type.sizes.append(meta.sizes().begin(), meta.sizes().end());
-    type.strides.append(meta.strides().begin(), meta.strides().end());
-    type.offset = meta.storage_offset();
-    type.nbytes = static_cast<int64_t>(meta.storage().nbytes());
-    type.conj = meta.is_conj();
-    type.neg = meta.is_neg();
+    TensorType type = geometry_of(meta, device_);
     const uint64_t tag = storage_tag(meta.storage());
     type.storage = tag ? static_cast<StorageId>(tag) - 1 : trace_.storages++;
     if (!tag) set_storage_tag(meta.storage(), type.storage + 1);

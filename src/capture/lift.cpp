@@ -5,18 +5,17 @@
 namespace fulgurite {
 namespace {
 
-// Why a real tensor cannot be represented in a trace; "" if it can.
+// What a tensor that cannot be represented in a trace is.
 std::string foreign(const at::Tensor& tensor) {
   const c10::DispatchKeySet keys = tensor.key_set();
   if (keys.has(kMark)) return "a real tensor whose .data was set to a traced one";
   if (keys.has(c10::DispatchKey::Python)) return "a tensor subclass (FakeTensor, DTensor, ...)";
   if (keys.has_any(kFunctorchTensors)) return "a tensor that belongs to a torch.func transform";
-  if (tensor.is_nested()) return "a nested tensor";
-  if (tensor.is_quantized()) return "a quantized tensor";
+  if (keys.has(c10::DispatchKey::NestedTensor)) return "a nested tensor";
+  if (keys.has(c10::DispatchKey::Quantized)) return "a quantized tensor";
   if (tensor.layout() != c10::kStrided)
     return fmt::format("a tensor of layout {}", c10::str(tensor.layout()));
-  if (!tensor.has_storage()) return "a tensor without memory of its own";
-  return "";
+  return "a tensor without memory of its own";
 }
 
 uint64_t tag_of(uint64_t serial, StorageId id) {
@@ -79,10 +78,10 @@ void Tracer::State::follow_copies(TraceTensorImpl& tensor) {
   add(std::move(call));
 }
 
-void Tracer::State::require_plain(const at::Tensor& real) {
-  const std::string what = foreign(real);
-  if (what.empty()) return;
-  tracer->refuse(what + " was met during capture",
+void Tracer::State::require_plain(const at::Tensor& tensor) {
+  if (!tensor.key_set().has_any(kForeignKeys) && tensor.has_storage()) [[likely]]
+    return;
+  tracer->refuse(foreign(tensor) + " was met during capture",
                  "convert it to a plain dense tensor, or keep it out of the captured function");
 }
 
@@ -95,16 +94,8 @@ StorageId Tracer::State::storage_id(const c10::Storage& meta) {
 }
 
 TensorType Tracer::State::describe(const at::Tensor& meta, c10::Device device) {
-  TensorType type;
-  type.dtype = meta.scalar_type();
-  type.device = device;
-  type.sizes.append(meta.sizes().begin(), meta.sizes().end());
-  type.strides.append(meta.strides().begin(), meta.strides().end());
-  type.offset = meta.storage_offset();
+  TensorType type = geometry_of(meta, device);
   type.storage = storage_id(meta.storage());
-  type.nbytes = static_cast<int64_t>(meta.storage().nbytes());
-  type.conj = meta.is_conj();
-  type.neg = meta.is_neg();
   return type;
 }
 

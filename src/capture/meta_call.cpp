@@ -92,6 +92,19 @@ c10::Device to_meta_arguments(const OpInfo& info, std::optional<c10::Device> dev
   return *device;
 }
 
+TensorType geometry_of(const at::Tensor& meta, c10::Device device) {
+  TensorType type;
+  type.dtype = meta.scalar_type();
+  type.device = device;
+  type.sizes.append(meta.sizes().begin(), meta.sizes().end());
+  type.strides.append(meta.strides().begin(), meta.strides().end());
+  type.offset = meta.storage_offset();
+  type.nbytes = static_cast<int64_t>(meta.storage().nbytes());
+  type.conj = meta.is_conj();
+  type.neg = meta.is_neg();
+  return type;
+}
+
 void CommonDevice::add(const c10::TensorImpl* tensor, c10::Device device, bool is_index) {
   if (device_ && *device_ == device && !only_scalars_) [[likely]]
     return;

@@ -29,6 +29,9 @@ class Inferring {
 c10::Device to_meta_arguments(const OpInfo& info, std::optional<c10::Device> device,
                               c10::IValue* arguments);
 
+// The type of a value whose geometry is that of `meta`, but for its storage.
+TensorType geometry_of(const at::Tensor& meta, c10::Device device);
+
 // The device of an operator's results, from those of its tensors; a CPU scalar decides nothing.
 // Throws what eager throws where they do not agree.
 class CommonDevice {

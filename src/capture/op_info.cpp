@@ -1,7 +1,7 @@
 #include "capture/op_info.h"
 
+#include "ops/per_operator.h"
 #include "torch/keys.h"
-#include "torch/operator_kernels.h"
 
 namespace fulgurite {
 namespace {
@@ -20,6 +20,8 @@ OpInfo make_op_info(const c10::OperatorHandle& op) {
   info.arguments = static_cast<int>(schema.arguments().size());
   info.returns = static_cast<int>(schema.returns().size());
   info.writes = schema.is_mutable();
+  if (const char* flag = info.facts->hidden_write_flag; flag && *flag)
+    info.hidden_write_flag_arg = schema.argumentIndexWithName(flag).value_or(-1);
   for (int i = 0; i < info.arguments; ++i) {
     const c10::Argument& arg = schema.arguments()[i];
     if (arg.name() == "output_size") info.output_size_arg = i;
@@ -31,22 +33,18 @@ OpInfo make_op_info(const c10::OperatorHandle& op) {
       for (at::Tag tag : op.getTags()) info.mask_index |= tag == at::Tag::dynamic_output_shape;
   }
   info.ends_constant = is_op(op, "aten::lift_fresh") || is_op(op, "aten::detach_");
-  for (c10::DispatchKey key : kAutocastKeys)
-    info.autocast_kernel |= op.hasKernelForDispatchKey(key);
+  info.autocast_kernel = op.hasKernelForAnyDispatchKey(c10::autocast_dispatch_keyset);
   info.returns_tensor =
       info.returns > 0 && schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;
   info.composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  info.decomposes = info.composite && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
+                    !op.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+  if (is_op(op, "aten::_efficientzerotensor")) info.recorded_as = find_op("aten::zeros");
   return info;
 }
 
 }  // namespace
 
-const OpInfo& op_info(const c10::OperatorHandle& op) {
-  // Never freed: references stay valid, and a kernel registered later does not matter here.
-  thread_local std::unordered_map<const void*, std::unique_ptr<OpInfo>> cache;
-  auto& info = cache[operator_identity(op)];
-  if (!info) info = std::make_unique<OpInfo>(make_op_info(op));
-  return *info;
-}
+const OpInfo& op_info(const c10::OperatorHandle& op) { return per_operator<&make_op_info>(op); }
 
 }  // namespace fulgurite

@@ -81,11 +81,10 @@ class Reader {
 
   [[noreturn]] void refuse(const at::Tensor& tensor) {
     const std::string name = (state_.frame ? *state_.frame->call.op.aten : op_).schema().name();
-    const bool traced = as_trace(tensor) != nullptr;
-    const std::string text = fmt::format(
-        "{} needs the data of a tensor {}{}", name,
-        traced ? "that is only being traced: " : "that was written to during capture: ",
-        traced ? describe_trace_tensor(tensor) : c10::str(tensor.toString(), tensor.sizes()));
+    const std::string text =
+        fmt::format("{} needs the data of a tensor that {}: {}", name,
+                    as_trace(tensor) ? "is only being traced" : "was written to during capture",
+                    describe_trace_tensor(tensor));
     const std::string instead =
         info_.mask_index || info_.returns_tensor
             ? "use an operator whose result has a fixed shape (torch.where, masked_fill, a mask "
@@ -131,13 +130,26 @@ void Tracer::read_data(const at::Tensor& real, const std::string& how) {
 
 bool Tracer::State::keep_constant(const c10::OperatorHandle& op, const OpInfo& info,
                                   torch::jit::Stack* stack) {
-  if (!info.ends_constant) [[likely]]
+  if (!info.ends_constant && (constants.empty() || !info.facts->changes_metadata)) [[likely]]
     return false;
-  const at::Tensor& tensor = stack->back().toTensor();
-  if (as_trace(tensor) || is_number(tensor) || tensor.requires_grad() || tensor.is_view() ||
-      trace_of.contains(tensor.unsafeGetTensorImpl()) || is_written(tensor))
+  const c10::IValue& first = stack->at(stack->size() - info.arguments);
+  if (!first.isTensor() || !first.toTensor().defined()) return false;
+  const at::Tensor tensor = first.toTensor();
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  if (as_trace(tensor) || is_number(tensor) || trace_of.contains(impl) || is_written(tensor))
     return false;
-  constants.emplace(tensor.unsafeGetTensorImpl(), tensor);
+  if (info.ends_constant) {
+    if (tensor.requires_grad() || tensor.is_view()) return false;
+    constants.emplace(impl, tensor);
+    return true;
+  }
+  // torch.tensor(...).unsqueeze_(0): of nobody's concern until it meets a traced tensor.
+  bool traced = !constants.contains(impl);
+  for_each_tensor(torch::jit::last(*stack, info.arguments),
+                  [&](const at::Tensor& t) { traced |= as_trace(t) != nullptr; });
+  if (traced) return false;
+  CaptureOff off;
+  op.callBoxed(stack);
   return true;
 }
 
@@ -149,13 +161,14 @@ bool Tracer::State::record_whole(const c10::OperatorHandle& op, const OpInfo& in
   if (at::GradMode::is_enabled())
     for_each_tensor(c10::ArrayRef<c10::IValue>(arguments),
                     [&](const at::Tensor& t) { differentiable |= t.requires_grad(); });
-  if (!info.writes && !differentiable) {
+  if (info.composite && !info.writes && !differentiable) {
+    const auto before = refusal;
     try {
       stack->insert(stack->end(), arguments.begin(), arguments.end());
       record(op, info, stack);
       return true;
-    } catch (const std::exception&) {
-      // No: not known without the data.
+    } catch (...) {
+      refusal = before;  // what was refused is the read
     }
   }
   refusal = refused;

@@ -1,8 +1,7 @@
 // One operator call below autograd: a primitive.
 #include "capture/state.h"
 
-#include "torch/dispatch_state.h"
-#include "torch/operator_kernels.h"
+#include "capture/infer.h"
 
 namespace fulgurite {
 namespace {
@@ -27,7 +26,7 @@ class Recording {
 
   void run() {
     const bool primitive = state_.frame && state_.is_frame_itself(op_, given_);
-    call_.op = op_;
+    call_.op = info_.recorded_as.value_or(op_);
     call_.mode = current_grad_mode();
     if (!primitive)
       for (int i = 0; i < info_.arguments; ++i) call_.args.push_back(argument(given_[i]));
@@ -67,22 +66,36 @@ class Recording {
           given_[i], [&](const at::Tensor& t) { return to_meta(t, device, is_index); }));
     }
     device_ = to_meta_arguments(info_, device.get(), meta_.data());
-    Inferring inferring;
-    MetaOnly meta_only;
-    call_meta_kernel(op_, c10::DispatchKeySet(c10::DispatchKey::Meta), &meta_);
+    try {
+      infer(op_, &meta_);
+    } catch (const c10::NotImplementedError&) {
+      state_.tracer->refuse(
+          fmt::format("{} has no rule for the types of its results", op_.schema().name()),
+          "register one with torch.library.register_fake (a kernel for the Meta key in C++), or "
+          "leave this part out of the captured function");
+    }
+  }
+
+  // Batch norm writes its running statistics, which its schema does not say, in training only.
+  bool is_written(int argument) const {
+    if (info_.hidden_write_flag_arg < 0) return true;
+    const auto* alias = op_.schema().arguments()[argument].alias_info();
+    const c10::IValue& flag = given_[info_.hidden_write_flag_arg];
+    return (alias && alias->isWrite()) || !flag.isBool() || flag.toBool();
   }
 
   void note_writes() {
     for (int i : info_.facts->written)
-      for_each_tensor(given_[i], [&](const at::Tensor& given) {
-        if (is_number(given)) return;
-        auto* trace = as_trace(state_.to_trace(given));
-        const auto storage = state_.storage_id(trace->meta().storage());
-        if (storage >= static_cast<StorageId>(state_.written.size()))
-          state_.written.resize(storage + 1);
-        state_.written[storage] = true;
-        if (trace->differs_from_meta()) note_retyped(*trace, given);
-      });
+      if (is_written(i))
+        for_each_tensor(given_[i], [&](const at::Tensor& given) {
+          if (is_number(given)) return;
+          auto* trace = as_trace(state_.to_trace(given));
+          const auto storage = state_.storage_id(trace->meta().storage());
+          if (storage >= static_cast<StorageId>(state_.written.size()))
+            state_.written.resize(storage + 1);
+          state_.written[storage] = true;
+          if (trace->differs_from_meta()) note_retyped(*trace, given);
+        });
   }
 
   void note_retyped(TraceTensorImpl& trace, const at::Tensor& given) {
@@ -105,6 +118,7 @@ class Recording {
     // The operator returned (and perhaps changed) one of its arguments.
     for (const Passed& passed : passed_)
       if (passed.meta == meta.unsafeGetTensorImpl()) return *passed.given;
+    state_.require_plain(meta);
     return state_.wrap(meta, device_);
   }
 

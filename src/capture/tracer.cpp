@@ -1,9 +1,11 @@
 #include "capture/tracer.h"
 
 #include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
 
 #include "capture/normalise.h"
 #include "capture/state.h"
+#include "ir/print.h"
 #include "torch/device_guard.h"
 #include "torch/dispatch_state.h"
 #include "torch/fallbacks.h"
@@ -134,6 +136,10 @@ Tracer::Listening::Listening(Tracer& tracer) : tracer_(tracer) {
   // With the cache on, autocast would keep trace tensors beyond the capture.
   autocast_cache_ = at::autocast::is_autocast_cache_enabled();
   at::autocast::set_autocast_cache_enabled(false);
+  // Backward passes of any device run on this thread: the others know nothing of the capture.
+  auto& autograd = c10::AutogradState::get_tls_state();
+  autograd_threads_ = autograd.get_multithreading_enabled();
+  autograd.set_multithreading_enabled(false);
   c10::impl::tls_set_dispatch_key_included(kAbove, true);
   c10::impl::tls_set_dispatch_key_included(kBelow, true);
   set_active_state(&state);
@@ -143,6 +149,7 @@ Tracer::Listening::~Listening() {
   set_active_state(nullptr);
   c10::impl::tls_set_dispatch_key_included(kAbove, false);
   c10::impl::tls_set_dispatch_key_included(kBelow, false);
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(autograd_threads_);
   at::autocast::set_autocast_cache_enabled(autocast_cache_);
   tracer_.state().undo_writes();
 }
@@ -181,8 +188,7 @@ ValueId trace_value(const at::Tensor& tensor) {
 }
 
 std::string describe_trace_tensor(const at::Tensor& tensor) {
-  return fmt::format("{} {}{}", tensor.device().str(), c10::toString(tensor.scalar_type()),
-                     c10::str(tensor.sizes()));
+  return print_type(geometry_of(tensor, tensor.device()));
 }
 
 }  // namespace fulgurite

@@ -75,7 +75,7 @@ class Tracer {
 
    private:
     Tracer& tracer_;
-    bool autocast_cache_;
+    bool autocast_cache_, autograd_threads_;
   };
 
   // The gradients that the program left in leaves, once listening is over. The real leaves have
@@ -110,7 +110,7 @@ class Tracer {
 
 bool is_trace_tensor(const at::Tensor& tensor);
 ValueId trace_value(const at::Tensor& tensor);                // kNoValue for a real one
-std::string describe_trace_tensor(const at::Tensor& tensor);  // its type, for repr
+std::string describe_trace_tensor(const at::Tensor& tensor);  // its type, as printed; any tensor's
 
 // What copy.deepcopy makes of a tensor, recorded: memory of its own with the same layout; a leaf
 // that requires grad if `tensor` does. Throws UserError for a tensor that is no leaf, as eager

@@ -22,6 +22,12 @@ inline bool functorch_active(const DispatchState& state) {
   return (state.included_ - state.excluded_).has_any(kFunctorchModes);
 }
 
+// Autocast is on for some kind of device. (An operator without an autocast rule has no such key in
+// the key set that it is called with.)
+inline bool autocast_active(const DispatchState& state) {
+  return !(c10::autocast_dispatch_keyset - state.excluded_).empty();
+}
+
 // A Python TorchDispatchMode (FakeTensorMode, make_fx, ...) is on the stack.
 inline bool dispatch_mode_active(const DispatchState& state) {
   return state.included_.has(c10::DispatchKey::Python);
@@ -62,7 +68,7 @@ class MetaOnly {
                             c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                             c10::DispatchKey::FuncTorchDynamicLayerBackMode,
                             c10::DispatchKey::FuncTorchVmapMode} |
-        c10::autograd_dispatch_keyset | kAutocastKeys;
+        c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset;
     return keys;
   }
   c10::impl::ForceDispatchKeyGuard guard_;

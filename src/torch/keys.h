@@ -16,13 +16,6 @@ inline constexpr c10::DispatchKey kMark = c10::DispatchKey::TESTING_ONLY_Generic
 inline constexpr c10::DispatchKey kBelow = c10::DispatchKey::Fake;
 inline constexpr c10::DispatchKeySet kCaptureKeys{kAbove, kMark, kBelow};
 
-inline constexpr c10::DispatchKeySet kAutocastKeys{
-    c10::DispatchKey::AutocastCPU,  c10::DispatchKey::AutocastMTIA,
-    c10::DispatchKey::AutocastMAIA, c10::DispatchKey::AutocastXPU,
-    c10::DispatchKey::AutocastIPU,  c10::DispatchKey::AutocastHPU,
-    c10::DispatchKey::AutocastXLA,  c10::DispatchKey::AutocastMPS,
-    c10::DispatchKey::AutocastCUDA, c10::DispatchKey::AutocastPrivateUse1};
-
 // The modes of torch.func while one of its transforms is at work.
 inline constexpr c10::DispatchKeySet kFunctorchModes{
     c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
@@ -32,6 +25,16 @@ inline constexpr c10::DispatchKeySet kFunctorchModes{
 inline constexpr c10::DispatchKeySet kFunctorchTensors{
     c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
     c10::DispatchKey::BatchedNestedTensor, c10::DispatchKey::Functionalize};
+
+// In the key set of every tensor that is not a plain one: strided, dense, of torch's own class.
+inline constexpr c10::DispatchKeySet kForeignKeys =
+    kFunctorchTensors | c10::DispatchKeySet{kMark,
+                                            c10::DispatchKey::Python,
+                                            c10::DispatchKey::Sparse,
+                                            c10::DispatchKey::SparseCsr,
+                                            c10::DispatchKey::Quantized,
+                                            c10::DispatchKey::NestedTensor,
+                                            c10::DispatchKey::MkldnnCPU};
 
 // Lazy views: the key stands for a bit of the tensor.
 inline constexpr c10::DispatchKeySet kLazyBits{
