@@ -15,7 +15,7 @@ build: setup  ## the same: setup ends with the build
 
 test: setup gates  ## everything but the sanitizers and the conformance suites
 	ctest --preset release
-	$(PYTHON) -m pytest --ignore=tests/conformance
+	$(PYTHON) -m pytest
 	$(PYTHON) scripts/smoke_wheel.py
 
 gates: setup  ## layers, lengths, op names, formatting and the like
@@ -28,10 +28,10 @@ sanitize: setup  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSa
 	scripts/sanitize.sh
 
 conformance: setup  ## fulgurite against eager over PyTorch's own operator databases
-	$(PYTHON) -m pytest tests/conformance
+	$(PYTHON) -m tests.conformance
 
 bench: setup  ## fulgurite against eager, measured
-	$(PYTHON) bench/run.py
+	$(PYTHON) -m bench
 
 wheel: setup  ## dist/fulgurite-*.whl
 	$(PYTHON) -m pip wheel . --no-build-isolation --no-deps --wheel-dir dist

@@ -2,9 +2,10 @@
 
 A printed program must call the operator that the trace has. `torch.ops.aten.add.Tensor(a, b)` does
 so by construction; `torch.add(a, b)` does so only if Python's argument parser chooses that overload
-and hands over the same arguments. This script asks the parser of the installed torch: it calls every
-public binding that has an operator's name with arguments of every kind that the operator's schema
-allows, and watches above autograd which overload arrives with which arguments. No kernel is run.
+and hands over the same arguments. This script asks the parser of the installed torch: it calls
+every public binding that has an operator's name with arguments of every kind that the operator's
+schema allows, and watches above autograd which overload arrives with which arguments. No kernel
+runs.
 
     python scripts/generate_spelling.py           # rewrite the table
     python scripts/generate_spelling.py --check   # fail if it is not current
@@ -156,12 +157,12 @@ class Spelling:
     """One row: `path` may be used if every argument is of one of its kinds, or is left out."""
 
     operator: Operator
-    path: str  # "torch.add"; ".add_" for a method
+    path: str  # "torch.add"; ".add_" for a method; "" for torch.ops, which takes few numbers
     kinds: list[dict[str, list[Any]]]
     optional: list[bool]  # may be left out when it has the schema's default
 
     def row(self) -> str:
-        words = ["".join(k) + "~" * o for k, o in zip(self.kinds, self.optional)]
+        words = ["".join(k) + "~" * o or "-" for k, o in zip(self.kinds, self.optional)]
         return f'{{"{self.operator.name}", "{self.path}", "{" ".join(words)}"}},'
 
     def written_out(self) -> Spelling:
@@ -215,6 +216,18 @@ def study(observer: Observer, operator: Operator, path: str) -> Spelling | None:
     restrict_kinds(observer, spelling, binding, base)
     claims = itertools.chain([spelling], restrictions(spelling), [spelling.written_out()])
     return next((s for s in claims if s.is_usable() and confirm(observer, s, binding)), None)
+
+
+def study_numbers(observer: Observer, operator: Operator) -> Spelling | None:
+    """Where torch.ops takes a Python number for a tensor; None if nowhere."""
+    kinds = operator.kinds()
+    if kinds is None or not any("n" in k for k in kinds):
+        return None
+    base = [next(iter(k.values()))[0] if k else None for k in kinds]
+    spelling = Spelling(operator, "", kinds, [False] * len(kinds))
+    restrict_kinds(observer, spelling, operator.op, base)
+    spelling.kinds = [{"n": k["n"]} if "n" in k else {} for k in spelling.kinds]
+    return spelling if any(spelling.kinds) else None
 
 
 def restrictions(spelling: Spelling) -> Iterator[Spelling]:
@@ -324,7 +337,7 @@ def spellings() -> Iterator[Spelling]:
             op = getattr(getattr(torch.ops.aten, name), overload or "default")
             operator = Operator(op, full.removeprefix("aten::"))
             studied = (study(observer, operator, path) for path in bindings(name))
-            found = next(filter(None, studied), None)
+            found = next(filter(None, studied), None) or study_numbers(observer, operator)
             if found is not None:
                 yield found
 

@@ -84,6 +84,24 @@ class _Walk:
         return made
 
 
+def containers_of(values):
+    """Every container among the values and in them, with the dicts of those that have one."""
+    found, todo = {}, list(values)
+    while todo:
+        value = todo.pop()
+        if is_tensor(value) or id(value) in found or not _is_container(value):
+            continue
+        found[id(value)] = value
+        todo.extend(child for _, child in children_of(value))
+        if hasattr(value, "__dict__"):
+            found[id(vars(value))] = vars(value)
+    return list(found.values())
+
+
+def _is_container(value):
+    return isinstance(value, (tuple, list, dict)) or _containers.is_container(type(value))
+
+
 def children_of(value):
     """(name, child) for a container, nothing for a leaf."""
     if isinstance(value, tuple):
@@ -112,8 +130,9 @@ def _rebuild(value, children):
 
 def top_names(target, args, kwargs):
     """A name for each argument: the parameter that takes it."""
+    called = target.forward if isinstance(target, torch.nn.Module) else target
     try:
-        parameters = list(inspect.signature(target).parameters.values())
+        parameters = list(inspect.signature(called).parameters.values())
     except (TypeError, ValueError):
         parameters = []
     names, rest = [], None

@@ -3,10 +3,9 @@
 import dataclasses
 import time
 
-from fulgurite import _C, _names, _tracing
-from fulgurite._arguments import substitute
+from fulgurite import _C, _names
 from fulgurite._C import Unsupported
-from fulgurite._outputs import Outputs
+from fulgurite._capture import capture
 from fulgurite._signature import describe_call, recompile_reason
 
 
@@ -46,7 +45,7 @@ def on_miss(function, key, declined, args, kwargs):
 def _run_eagerly(function, key, record, args, kwargs):
     function.state.note_fallback(record.reason)
     if key is not None:
-        _C.add_entry(function, _C.make_entry(key, None, [], [], None, record))
+        _C.add_entry(function, _C.make_entry(key, None, [], [], [], None, None, record))
     return function.target(*args, **kwargs)
 
 
@@ -63,7 +62,7 @@ def _compile(function, key, signature, args, kwargs):
     start = time.perf_counter()
     target = function.target
     with _C.PlaceTracking(_names.module_paths(target, args, kwargs)):
-        program = _capture(target, args, kwargs)
+        program = capture(target, args, kwargs)
     if program.raised:
         return None, lambda: _eager_after(function, program.raised, args, kwargs)
     captured_at = time.perf_counter()
@@ -81,36 +80,10 @@ def _compile(function, key, signature, args, kwargs):
         _C.depend_on_offsets(function)
         key = _C.call_key(function, args, kwargs)
     lifted, sources = _sources(program.sources, program.captured.lifted)
-    return _C.make_entry(key, compiled, sources, lifted, program.template, record), None
-
-
-@dataclasses.dataclass
-class _Program:
-    """A captured call: its trace, for each argument input the index of the tensor among the
-    call's, and how to build its result. Or `raised`, what the user's code raised."""
-
-    captured: object = None
-    sources: list = None
-    template: tuple = None
-    raised: str = ""
-
-
-def _capture(target, args, kwargs):
-    tracer = _C.Tracer()
-    given = substitute(tracer, target, args, kwargs)
-    ambient = _C.ambient_key()
-    try:
-        with _tracing.listening(tracer):
-            result = target(*given.args, **given.kwargs)
-    except Unsupported:
-        raise
-    except Exception as error:
-        return _Program(raised=f"the capture raised {type(error).__name__}: {error}")
-    _check_undisturbed(given, ambient, tracer)
-    outputs = Outputs(result, _is_old(args, kwargs))
-    captured = _C.finish(tracer, outputs.tensors, outputs.tree)
-    _names.name_inputs(captured, target, args, kwargs)
-    return _Program(captured, given.sources, outputs.template)
+    entry = _C.make_entry(
+        key, compiled, sources, lifted, program.reads, program.state, program.template, record
+    )
+    return entry, None
 
 
 def _eager_after(function, raised, args, kwargs):
@@ -121,30 +94,6 @@ def _eager_after(function, raised, args, kwargs):
     result = function.target(*args, **kwargs)
     function.state.note_fallback(raised)
     return result
-
-
-def _check_undisturbed(given, ambient, tracer):
-    if tracer.grads:
-        raise Unsupported(
-            "the function calls backward(), which leaves gradients in .grad; use "
-            "torch.autograd.grad in it, or call backward() on what it returns"
-        )
-    container = given.changed()
-    if container is not None:
-        raise Unsupported(
-            f"the function changes a {type(container).__name__} among its arguments that holds "
-            "tensors; return the new container instead"
-        )
-    if _C.ambient_key() != ambient:
-        raise Unsupported(
-            "the function leaves grad mode, autocast, the default dtype or another setting of "
-            "torch changed; use a with statement, or change it outside"
-        )
-
-
-def _is_old(args, kwargs):
-    known = {id(value) for value in (*args, *kwargs.values())}
-    return lambda value: id(value) in known
 
 
 def _sources(arguments, lifted):

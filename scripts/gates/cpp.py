@@ -72,6 +72,8 @@ _LAMBDA = re.compile(
     rf"(?:^|[=(,{{?:]|\breturn\b)\s*\[[^\[\]]*\]\s*(?:<[^{{}};]*>\s*)?(?:\(.*\))?{_SUFFIX}$",
     re.DOTALL | re.VERBOSE,
 )
+# What opens a block inside of a function, rather than a list of values.
+_BLOCK = re.compile(rf"(?:\){_SUFFIX}|\b(?:else|do|try)\s*|:\s*|^\s*)$", re.VERBOSE)
 _NAMESPACE = re.compile(r'^\s*(?:inline\s+)?namespace\b|^\s*extern\s*"\s*"\s*$')
 _RECORD = re.compile(r"\b(?:class|struct|union)\b")
 _TEMPLATE = re.compile(r"\btemplate\s*<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>")
@@ -79,50 +81,66 @@ _ACCESS = re.compile(r"^(?:\s*(?:public|private|protected)\s*:(?!:))+")
 _NAME = re.compile(r"(operator\s*\S+?|[\w:~]+)\s*\(")
 
 
-def _kind(head: str, outer: str) -> str:
-    """What an opening brace after `head` opens: a scope, a function or other (an initialiser)."""
-    if outer == "function":
-        return "inner"
+@dataclass(frozen=True)
+class Braces:
+    """One pair of braces."""
+
+    kind: str  # scope, function (the outermost body), block (inside of a function) or list
+    head: int  # offset where what stands before the opening brace begins
+    opened: int
+    closed: int
+
+
+def _kind(head: str, in_function: bool, in_scope: bool) -> str:
     head = _TEMPLATE.sub("", head)
+    body = "block" if in_function else "function"
     if _LAMBDA.search(head):
-        return "function"
-    if outer == "scope":
+        return body
+    if in_function:
+        return body if _BLOCK.search(head) or _RECORD.search(head) else "list"
+    if in_scope:
         if _NAMESPACE.search(head):
             return "scope"
         if _PARAMETERS_LAST.search(head):
-            return "function"
+            return body
         if _RECORD.search(head):
             return "scope"
-    return "other"
+    return "list"
+
+
+def braces(code: str) -> list[Braces]:
+    """The braces of `code`, which is what `code_alone` makes, inner ones first."""
+    found: list[Braces] = []
+    stack: list[tuple[str, int, int]] = []  # kind, head, offset of the brace
+    head = 0
+    for mark in re.finditer(r"[{};]", code):
+        at = mark.start()
+        outer = [kind for kind, _, _ in stack]
+        if mark[0] == "{":
+            in_scope = not outer or outer[-1] == "scope"
+            kind = _kind(code[head:at], "function" in outer, in_scope)
+            stack.append((kind, head, at))
+            head = at + 1
+        elif mark[0] == "}" and stack:
+            kind, opened, brace = stack.pop()
+            found.append(Braces(kind, opened, brace, at))
+            # After an initialiser the head goes on: `Plan() : slots_{} {`.
+            head = opened if kind == "list" else at + 1
+        elif mark[0] == ";":
+            head = at + 1
+    return found
 
 
 def functions(text: str) -> list[Function]:
     """The outermost function bodies, those of lambdas in initialisers included."""
     code = code_alone(text)
-    found: list[Function] = []
-    stack: list[tuple[str, int, int]] = []  # kind, start of its head, offset of its brace
-    head = 0
-    for mark in re.finditer(r"[{};]", code):
-        at = mark.start()
-        outer = stack[-1][0] if stack else "scope"
-        outer = "function" if outer == "inner" else outer
-        if mark[0] == "{":
-            stack.append((_kind(code[head:at], outer), head, at))
-            head = at + 1
-        elif mark[0] == "}" and stack:
-            kind, opened, brace = stack.pop()
-            # After an initialiser the head goes on: `Plan() : slots_{} {`.
-            head = opened if kind == "other" else at + 1
-            if kind == "function":
-                found.append(_function(code, opened, brace, at))
-        elif mark[0] == ";" and outer != "function":
-            head = at + 1
-    return found
+    return [_function(code, b) for b in braces(code) if b.kind == "function"]
 
 
-def _function(code: str, head: int, brace: int, end: int) -> Function:
-    head += len((_ACCESS.match(code[head:brace]) or [""])[0])
-    text = code[head:brace]
+def _function(code: str, body: Braces) -> Function:
+    head = body.head + len((_ACCESS.match(code[body.head : body.opened]) or [""])[0])
+    text = code[head : body.opened]
     start = head + len(text) - len(text.lstrip())
     name = _NAME.search(_TEMPLATE.sub("", text))
-    return Function(name[1] if name else "lambda", line_at(code, start), line_at(code, end))
+    first, last = line_at(code, start), line_at(code, body.closed)
+    return Function(name[1] if name else "lambda", first, last)

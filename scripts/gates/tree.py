@@ -1,6 +1,5 @@
 """The files that the gates look at, and what a gate reports."""
 
-import functools
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +27,7 @@ class Tree:
         return [p for p in self.paths if p.endswith(suffixes) and p.startswith(under)]
 
     def read(self, path: str) -> str:
-        return _read(self.root / path)
-
-
-@functools.cache
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+        return (self.root / path).read_text(encoding="utf-8", errors="replace")
 
 
 def checkout(root: Path) -> Tree:

@@ -7,6 +7,7 @@
 #include "bindings/areas.h"
 #include "bindings/tensor_caster.h"
 #include "capture/infer.h"
+#include "capture/replay.h"
 #include "capture/tracer.h"
 
 namespace nb = nanobind;
@@ -58,6 +59,8 @@ void bind_capture(nb::module_& m) {
         if (Tracer* tracer = Tracer::active()) tracer->read_data(real, how);
       },
       nb::arg("real"), nb::arg("how") = "this");
+  m.def("check_types", &check_types, nb::arg("trace"), nb::arg("inputs"), nb::arg("bodies") = false,
+        "Where running the trace differs from the types in it; '' where it does not.");
   m.def("python_meta_calls", &python_meta_calls);
 }
 

@@ -42,6 +42,8 @@ void set_error(const std::exception_ptr& error) {
 
 void set_python_error() noexcept { set_error(std::current_exception()); }
 
+PyObject* unsupported_type() { return g_unsupported; }
+
 void raise_in_python(const Unsupported& error) {
   nb::gil_scoped_acquire gil;
   PyErr_SetString(g_unsupported, error.what());

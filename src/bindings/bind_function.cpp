@@ -18,6 +18,7 @@
 #include "bindings/errors.h"
 #include "bindings/tensor_caster.h"
 #include "capture/tracer.h"
+#include "pystate/callees.h"
 
 namespace fulgurite {
 namespace {
@@ -69,7 +70,7 @@ std::vector<at::Tensor> run_plan(const Entry& entry, const Arguments& arguments)
 PyObject* run_entry(Entry& entry, const Arguments& arguments) {
   HANDLE_TH_ERRORS
   ++entry.hits;
-  return build(entry.output, run_plan(entry, arguments));
+  return entry.finish(run_plan(entry, arguments));
   END_HANDLE_TH_ERRORS
 }
 
@@ -120,6 +121,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* ke
 int visit_entry(const Entry& entry, visitproc visit, void* arg) {
   Py_VISIT(entry.record.ptr());
   for (const nb::object& object : entry.key.pins) Py_VISIT(object.ptr());
+  if (entry.state)
+    if (int stop = entry.state->visit(visit, arg)) return stop;
   return fulgurite::visit(entry.output, visit, arg);
 }
 
@@ -240,12 +243,23 @@ InputSource read_source(nb::handle description) {
 
 std::shared_ptr<Entry> make_entry(const CallKey& key, std::shared_ptr<Compiled> compiled,
                                   nb::list sources, std::vector<at::Tensor> lifted,
-                                  nb::handle output, nb::object record) {
-  auto entry = std::make_shared<Entry>(Entry{key, {}, {}, std::move(lifted), {}, {}, record});
+                                  const std::vector<at::Tensor>& reads,
+                                  std::shared_ptr<StateRecord> state, nb::handle output,
+                                  nb::object record) {
+  auto entry = std::make_shared<Entry>(key);
+  entry->lifted = std::move(lifted);
+  entry->state = std::move(state);
+  entry->record = std::move(record);
+  for (const at::Tensor& tensor : reads) entry->reads.emplace_back(tensor);
   if (compiled) entry->compiled = *compiled;
   entry->eager = compiled == nullptr;
-  for (nb::handle source : sources) entry->sources.push_back(read_source(source));
   for (const at::Tensor& tensor : entry->lifted) entry->lifted_guards.emplace_back(tensor);
+  for (nb::handle description : sources) {
+    const InputSource source = read_source(description);
+    entry->sources.push_back(source);
+    if (source.kind == InputSource::Kind::Gradient)
+      entry->gradient_guards.emplace_back(source.index, entry->lifted[source.index].grad());
+  }
   if (!output.is_none()) entry->output = read_template(output);
   return entry;
 }
@@ -275,6 +289,8 @@ void bind_function(nb::module_& m) {
   g_type = PyType_FromSpec(&kSpec);
   if (!g_type) throw nb::python_error();
   m.attr("Function") = nb::borrow(g_type);
+  // Called during a capture it runs the user's function, which is watched.
+  pystate::allow_instances(reinterpret_cast<PyTypeObject*>(g_type));
 
   nb::class_<CallKey>(m, "CallKey");
   nb::class_<Entry>(m, "Entry")
@@ -284,7 +300,8 @@ void bind_function(nb::module_& m) {
       .def("inputs", &inputs_of, "The tensors that its traces take when it serves a call.")
       .def("changed", &Entry::changed, "What no longer holds of the tensors that it lifted; ''.");
   m.def("make_entry", &make_entry, nb::arg("key"), nb::arg("compiled").none(), nb::arg("sources"),
-        nb::arg("lifted"), nb::arg("output").none(), nb::arg("record"));
+        nb::arg("lifted"), nb::arg("reads"), nb::arg("state").none(), nb::arg("output").none(),
+        nb::arg("record"));
   m.def("add_entry", [](nb::handle function, std::shared_ptr<Entry> entry) {
     const uint64_t hashed = hash(entry->key.key);
     checked(function)->state->entries.add(hashed, std::move(entry));

@@ -148,6 +148,11 @@ void bind_jit(nb::module_& m) {
       .def("__exit__", [](Tracking& t, nb::args) { t.exit(); });
   nb::class_<Captured>(m, "Captured")
       .def_ro("lifted", &Captured::lifted)
+      .def_prop_ro("reads", [](const Captured& c) {
+        std::vector<at::Tensor> reads;
+        for (const DataRead& read : c.data_reads) reads.push_back(read.real);
+        return reads;
+      }, "real tensors whose data the program read")
       .def_prop_ro("trace", [](const Captured& c) { return std::make_shared<Trace>(c.trace); })
       .def("name_lifted", &name_lifted);
   m.def("finish", [](Tracer& tracer, const std::vector<at::Tensor>& outputs, nb::handle tree) {

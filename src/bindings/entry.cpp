@@ -22,6 +22,11 @@ bool is_alive(const nb::object& pinned) {
   return !PyWeakref_Check(pinned.ptr()) || PyWeakref_GetObject(pinned.ptr()) != Py_None;
 }
 
+bool has_gradient(const at::Tensor& owner, const TensorGuard& guard) {
+  const at::Tensor& gradient = owner.grad();
+  return gradient.defined() && guard.holds(gradient);
+}
+
 }  // namespace
 
 CallKey::CallKey(const Arguments& arguments) : key(arguments.key) {
@@ -39,22 +44,42 @@ bool CallKey::matches(const Arguments& arguments) const {
 bool Entry::holds() const {
   for (size_t i = 0; i < lifted.size(); ++i)
     if (!lifted_guards[i].holds(lifted[i])) return false;
-  return true;
+  for (const auto& [owner, guard] : gradient_guards)
+    if (!has_gradient(lifted[owner], guard)) return false;
+  return std::all_of(reads.begin(), reads.end(), [](const auto& r) { return r.unchanged(); }) &&
+         (!state || state->guards.check());
 }
 
 std::string Entry::changed() const {
-  for (size_t i = 0; i < lifted.size(); ++i) {
-    if (lifted_guards[i].holds(lifted[i])) continue;
-    const Trace& trace = compiled.series.front();
-    for (size_t k = 0; k < sources.size(); ++k)
-      if (sources[k].kind == InputSource::Kind::Lifted &&
-          sources[k].index == static_cast<int32_t>(i)) {
-        const Input& input = trace.inputs[k];
-        return fmt::format("{} has another dtype, shape, strides or requires_grad",
-                           input.path.empty() ? trace.values[input.id].name : input.path);
-      }
-  }
+  for (size_t i = 0; i < lifted.size(); ++i)
+    if (!lifted_guards[i].holds(lifted[i]))
+      return fmt::format("{} has another dtype, shape, strides or requires_grad", name_of(i));
+  for (const auto& [owner, guard] : gradient_guards)
+    if (!has_gradient(lifted[owner], guard))
+      return fmt::format("the gradient of {} is gone or has another type", name_of(owner));
+  for (const ReadTensor& read : reads)
+    if (!read.unchanged()) return "the data of a tensor that the function reads has changed";
+  if (state && !state->guards.check()) return state->guards.explain();
   return "";
+}
+
+std::string Entry::name_of(size_t index) const {
+  const Trace& trace = compiled.series.front();
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (sources[i].kind == InputSource::Kind::Lifted &&
+        sources[i].index == static_cast<int32_t>(index)) {
+      const Input& input = trace.inputs[i];
+      return input.path.empty() ? trace.values[input.id].name : input.path;
+    }
+  return "a parameter";
+}
+
+PyObject* Entry::finish(std::vector<at::Tensor> outputs) const {
+  const size_t stored = state ? state->effect_tensors : 0;
+  const std::vector<at::Tensor> effects(outputs.end() - static_cast<ptrdiff_t>(stored),
+                                        outputs.end());
+  if (state && !state->replay(effects)) return nullptr;
+  return build(output, outputs);
 }
 
 std::vector<at::Tensor> Entry::inputs(const Arguments& arguments) const {

@@ -7,6 +7,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/outputs.h"
+#include "bindings/state_record.h"
 #include "compile/pipeline.h"
 
 namespace fulgurite {
@@ -33,12 +34,17 @@ struct CallKey {
 };
 
 struct Entry {
+  explicit Entry(const CallKey& key) : key(key) {}
+
   CallKey key;
   Compiled compiled;
   std::vector<InputSource> sources;
   std::vector<at::Tensor> lifted;
   std::vector<TensorGuard> lifted_guards;
   OutputTemplate output;
+  std::vector<std::pair<int32_t, TensorGuard>> gradient_guards;  // by place in `lifted`
+  std::vector<ReadTensor> reads;
+  std::shared_ptr<StateRecord> state;  // null: nothing is known of the state of Python
   nb::object record;         // what Python keeps about it
   bool eager = false;        // such calls run the user's function as it is
   uint64_t hits = 0;
@@ -46,6 +52,11 @@ struct Entry {
   bool holds() const;        // what it was compiled for has not changed
   std::string changed() const;
   std::vector<at::Tensor> inputs(const Arguments& arguments) const;
+  // The result of a call from what its plan gave, effects included; null with a Python error set.
+  PyObject* finish(std::vector<at::Tensor> outputs) const;
+
+ private:
+  std::string name_of(size_t lifted_index) const;
 };
 
 }  // namespace fulgurite

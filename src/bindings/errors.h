@@ -10,6 +10,9 @@ namespace fulgurite {
 // Throws the error through an operator that Python called, as the Python exception it becomes.
 void raise_in_python(const Unsupported& error);
 
+// The Python class Unsupported, borrowed.
+PyObject* unsupported_type();
+
 // Sets the Python error for the exception that is being handled.
 void set_python_error() noexcept;
 

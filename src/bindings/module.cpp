@@ -15,6 +15,7 @@ NB_MODULE(_C, m) {
   fulgurite::bind_errors(m);
   fulgurite::bind_trace(m);
   fulgurite::bind_ops(m);
+  fulgurite::bind_state(m);
   fulgurite::bind_passes(m);
   fulgurite::bind_pystate(m);
   fulgurite::bind_function(m);

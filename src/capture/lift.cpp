@@ -49,8 +49,10 @@ const at::Tensor& Tracer::State::lift(const at::Tensor& real) {
   }
   mark_input(id, InputKind::Constant);
   lifted.push_back({id, real, TensorSnapshot(real)});
-  if (constants.contains(real.unsafeGetTensorImpl()))
+  if (constants.contains(real.unsafeGetTensorImpl())) {
     tensor = record_internal(*this, "aten::clone", {tensor, c10::IValue()});
+    copies.push_back({id, as_trace(tensor)->id});
+  }
   return trace_of.emplace(real.unsafeGetTensorImpl(), std::move(tensor)).first->second;
 }
 
@@ -130,10 +132,20 @@ void Tracer::State::mark_input(ValueId id, InputKind kind) {
 
 bool Tracer::State::is_written(const at::Tensor& real) {
   if (!real.has_storage()) return false;
+  // A constant of the program is written in its copy.
+  const auto copied = trace_of.find(real.unsafeGetTensorImpl());
+  if (copied != trace_of.end() && is_written_storage(as_trace(copied->second)->meta().storage()))
+    return true;
   const auto twin = twins.find(real.storage().unsafeGetStorageImpl());
-  if (twin == twins.end()) return false;
-  const auto id = static_cast<size_t>(storage_id(twin->second.meta));
-  return id < written.size() && written[id];
+  return twin != twins.end() && is_written_storage(twin->second.meta);
+}
+
+bool Tracer::State::is_written_storage(const c10::Storage& meta) {
+  return is_written_id(storage_id(meta));
+}
+
+bool Tracer::State::is_written_id(StorageId id) const {
+  return id < static_cast<StorageId>(written.size()) && written[id];
 }
 
 void Tracer::State::undo_writes() {

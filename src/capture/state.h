@@ -3,6 +3,7 @@
 
 #include "capture/arguments.h"
 #include "capture/meta_call.h"
+#include "capture/normalise.h"
 #include "capture/tracer.h"
 #include "torch/autograd_state.h"
 #include "torch/trace_tensor.h"
@@ -52,6 +53,7 @@ struct Tracer::State {
   std::unordered_map<const c10::TensorImpl*, size_t> argument_of;  // real -> place in `arguments`
   // Real tensors made by torch.tensor(...) during capture: made anew in every run.
   std::unordered_map<const c10::TensorImpl*, at::Tensor> constants;
+  std::vector<ConstantCopy> copies;                 // of constants, that took their place
   std::vector<bool> written;                        // by storage
   std::vector<bool> is_input;                       // by value
   std::unordered_map<ValueId, TensorType> retyped;  // as they are now
@@ -80,6 +82,8 @@ struct Tracer::State {
     return id < static_cast<ValueId>(is_input.size()) && is_input[id];
   }
   bool is_written(const at::Tensor& real);
+  bool is_written_storage(const c10::Storage& meta);
+  bool is_written_id(StorageId id) const;
   void undo_writes();
 
   // record.cpp

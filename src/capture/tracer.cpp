@@ -106,11 +106,7 @@ at::Tensor Tracer::State::make_argument(const at::Tensor& real, std::string name
 at::Tensor Tracer::input(const at::Tensor& real, std::string name) {
   State& state = *state_;
   const auto known = state.argument_of.find(real.unsafeGetTensorImpl());
-  if (known != state.argument_of.end()) {
-    const at::Tensor& traced = state.arguments[known->second].traced;
-    state.trace.inputs.push_back({trace_value(traced), InputKind::Argument, std::move(name)});
-    return traced;
-  }
+  if (known != state.argument_of.end()) return state.arguments[known->second].traced;
   at::Tensor traced = state.make_argument(real, std::move(name));
   state.argument_of.emplace(real.unsafeGetTensorImpl(), state.arguments.size());
   state.arguments.push_back({real, traced});
@@ -169,7 +165,10 @@ Captured Tracer::finish(const std::vector<at::Tensor>& outputs, OutputTree tree)
   Captured captured;
   for (Lifted& lifted : state.lifted) captured.lifted.push_back(std::move(lifted.real));
   captured.data_reads = std::move(state.data_reads);
-  captured.trace = normalise(std::move(state.trace), state.entry_mode.value_or(GradMode::NoGrad));
+  for (ConstantCopy& copy : state.copies)
+    copy.written = state.is_written_id(state.trace.values[copy.copy].type.storage);
+  captured.trace =
+      normalise(std::move(state.trace), state.entry_mode.value_or(GradMode::NoGrad), state.copies);
   state.name_places(captured.trace);
   return captured;
 }

@@ -59,7 +59,8 @@ class Tracer {
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  // A trace tensor like `real`. Inputs that share a storage, or are the same tensor, do so again.
+  // A trace tensor like `real`. Inputs that share a storage do so again; for a tensor that is an
+  // input already, the same trace tensor.
   at::Tensor input(const at::Tensor& real, std::string name);
   // The same from a type (for replays).
   at::Tensor input(const TensorType& type, std::string name, InputKind kind = InputKind::Argument);

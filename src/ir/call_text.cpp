@@ -142,15 +142,11 @@ ArgKind CallText::kind_of(const Arg& arg, const c10::Argument& schema) const {
   return is_contiguous(trace_.values[id].type) ? ArgKind::Contiguous : ArgKind::Strided;
 }
 
-bool CallText::is_pretty(const Call& call, const OpSpelling& spelling, size_t positional) const {
+bool CallText::is_certain(const Call& call, const Form& form) const {
   const auto& schema = call.op.aten->schema().arguments();
-  for (size_t i = 0; i < schema.size(); ++i) {
-    if (!schema[i].kwarg_only() && i >= positional) continue;
-    if (schema[i].kwarg_only() && spelling.arguments[i].optional &&
-        has_default(call.args[i], schema[i]))
-      continue;
-    if (!spelling.accepts(i, kind_of(call.args[i], schema[i]))) return false;
-  }
+  for (size_t i = 0; i < schema.size(); ++i)
+    if (is_written(call, form, i) && !form.spelling.accepts(i, kind_of(call.args[i], schema[i])))
+      return false;
   return true;
 }
 
@@ -166,45 +162,60 @@ std::string CallText::append_arg(std::string& out, const Arg& arg,
     case Arg::Kind::Constant:
       break;
   }
-  std::string odd = append_literal(out, arg.constant, *schema.real_type());
-  return odd.empty() ? odd : fmt::format("{}: {}", schema.name(), odd);
+  return append_literal(out, arg.constant, *schema.real_type());
+}
+
+CallText::Form CallText::form_of(const Call& call) {
+  const OpSpelling& spelled = spelling(*call.op.aten);
+  if (!explicit_calls_ && !spelled.path.empty()) {
+    const size_t positional =
+        written_arguments(call, [&](size_t i) { return spelled.arguments[i].optional; });
+    const Form pretty{spelled, true, positional};
+    if (is_certain(call, pretty)) return pretty;
+  }
+  return {spelled, false, written_arguments(call, [&](size_t) { return !explicit_calls_; })};
+}
+
+bool CallText::is_written(const Call& call, const Form& form, size_t i) const {
+  const c10::Argument& schema = call.op.aten->schema().arguments()[i];
+  if (!schema.kwarg_only()) return i < form.positional;
+  const bool optional = form.pretty ? form.spelling.arguments[i].optional : !explicit_calls_;
+  return !optional || !has_default(call.args[i], schema);
 }
 
 std::string CallText::append_aten(std::string& out, const Call& call) {
   const auto& schema = call.op.aten->schema().arguments();
-  const OpSpelling& spelled = spelling(*call.op.aten);
   if (call.args.size() != schema.size()) {
-    fmt::format_to(std::back_inserter(out), "{}(<{} arguments>)", spelled.ops, call.args.size());
+    fmt::format_to(std::back_inserter(out), "{}(<{} arguments>)", spelling(*call.op.aten).ops,
+                   call.args.size());
     return "";
   }
-  bool pretty = !explicit_calls_ && !spelled.path.empty();
-  size_t positional = 0;
-  if (pretty) {
-    positional = written_arguments(call, [&](size_t i) { return spelled.arguments[i].optional; });
-    pretty = is_pretty(call, spelled, positional);
-  }
-  if (!pretty) positional = written_arguments(call, [&](size_t) { return !explicit_calls_; });
-
-  const bool method = pretty && spelled.path.front() == '.';
+  const Form form = form_of(call);
+  const bool method = form.pretty && form.spelling.path.front() == '.';
   std::string note;
-  auto append_noted = [&](std::string& text, size_t i) {
-    std::string found = append_arg(text, call.args[i], schema[i]);
-    if (note.empty()) note = std::move(found);
+  auto append_noted = [&](size_t i) {
+    std::string found = append_arg(out, call.args[i], schema[i]);
+    const bool number =
+        call.args[i].kind == Arg::Kind::Constant && call.args[i].constant.isTensor();
+    if (number && !form.spelling.accepts(i, ArgKind::Number)) found = "Python takes no number here";
+    if (note.empty() && !found.empty()) note = fmt::format("{}: {}", schema[i].name(), found);
   };
-  if (method) append_noted(out, 0);
-  out += pretty ? spelled.path : std::string_view(spelled.ops);
+  if (method) append_noted(0);
+  out += form.pretty ? form.spelling.path : std::string_view(form.spelling.ops);
   out += '(';
   Separated list(out);
-  for (size_t i = method; i < positional; ++i) append_noted(list.next(), i);
-  for (size_t i = 0; i < schema.size(); ++i) {
-    if (!schema[i].kwarg_only()) continue;
-    const bool optional = pretty ? spelled.arguments[i].optional : !explicit_calls_;
-    if (optional && has_default(call.args[i], schema[i])) continue;
+  for (size_t i = method; i < schema.size(); ++i) {
+    if (!is_written(call, form, i)) continue;
+    list.next();
     const std::string& name = schema[i].name();
-    const bool keyword = is_keyword(name);
-    list.next() += keyword ? fmt::format("**{{\"{}\": ", name) : name + "=";
-    append_noted(out, i);
-    if (keyword) out += '}';
+    const bool odd = schema[i].kwarg_only() && is_keyword(name);
+    if (odd) {
+      fmt::format_to(std::back_inserter(out), "**{{\"{}\": ", name);
+    } else if (schema[i].kwarg_only()) {
+      out.append(name).append("=");
+    }
+    append_noted(i);
+    if (odd) out += '}';
   }
   out += ')';
   return note;

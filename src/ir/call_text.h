@@ -24,9 +24,18 @@ class CallText {
   const Names& names() const { return names_; }
 
  private:
+  // How one call is written.
+  struct Form {
+    const OpSpelling& spelling;
+    bool pretty;        // by `spelling.path`, or by torch.ops
+    size_t positional;  // how many leading arguments are written
+  };
+
   const OpSpelling& spelling(const c10::OperatorHandle& op);
+  Form form_of(const Call& call);
+  bool is_written(const Call& call, const Form& form, size_t i) const;
+  bool is_certain(const Call& call, const Form& form) const;
   ArgKind kind_of(const Arg& arg, const c10::Argument& schema) const;
-  bool is_pretty(const Call& call, const OpSpelling& spelling, size_t positional) const;
   std::string append_arg(std::string& out, const Arg& arg, const c10::Argument& schema) const;
   std::string append_aten(std::string& out, const Call& call);
   void append_region(std::string& out, const Call& call) const;

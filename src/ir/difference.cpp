@@ -54,7 +54,7 @@ class Comparison {
     if (a_.inputs.size() != b_.inputs.size())
       return fmt::format("{} inputs and {}", a_.inputs.size(), b_.inputs.size());
     for (size_t i = 0; i < a_.inputs.size(); ++i)
-      if (std::string found = values(a_.inputs[i].id, b_.inputs[i].id); !found.empty())
+      if (std::string found = ends(a_.inputs[i].id, b_.inputs[i].id); !found.empty())
         return fmt::format("input {}: {}", i, found);
     if (std::string found = all_calls(); !found.empty()) return found;
     return outputs();
@@ -113,6 +113,13 @@ class Comparison {
     return types(type_of(a_, a), type_of(b_, b));
   }
 
+  // An input or an output.
+  std::string ends(ValueId a, ValueId b) {
+    if (std::string found = values(a, b); !found.empty() || a == kNoValue) return found;
+    const bool left = type_of(a_, a).requires_grad, right = type_of(b_, b).requires_grad;
+    return left == right ? "" : "whether it requires grad";
+  }
+
   std::string retyped(const Call& a, const Call& b) {
     if (a.retyped.size() != b.retyped.size())
       return "the number of values it gives another geometry";
@@ -128,8 +135,7 @@ class Comparison {
     if (!storages_.pair(a.storage, b.storage)) return "which values share its memory";
     if (a.offset != b.offset) return fmt::format("offset {} and {}", a.offset, b.offset);
     const bool same = a.dtype == b.dtype && a.device == b.device && a.sizes == b.sizes &&
-                      a.strides == b.strides && a.requires_grad == b.requires_grad &&
-                      a.conj == b.conj && a.neg == b.neg;
+                      a.strides == b.strides && a.conj == b.conj && a.neg == b.neg;
     return same ? "" : fmt::format("\"{}\" and \"{}\"", print_type(a), print_type(b));
   }
 
@@ -137,7 +143,8 @@ class Comparison {
     if (a_.outputs.size() != b_.outputs.size())
       return fmt::format("{} outputs and {}", a_.outputs.size(), b_.outputs.size());
     for (size_t i = 0; i < a_.outputs.size(); ++i)
-      if (!values_.paired(a_.outputs[i], b_.outputs[i])) return fmt::format("output {}", i);
+      if (std::string found = ends(a_.outputs[i], b_.outputs[i]); !found.empty())
+        return fmt::format("output {}: {}", i, found);
     const std::string left = tree_outline(a_.output_tree), right = tree_outline(b_.output_tree);
     return left == right ? "" : fmt::format("the outputs' structure: {} and {}", left, right);
   }

@@ -208,8 +208,8 @@ std::string append_literal(std::string& out, const c10::IValue& value, const c10
   } else {
     out += "None";
     if (value.isNone() || is_default_generator(value)) return "";
-    if (value.isGenerator()) return "a generator of the program's own";
-    return value.tagKind();
+    if (value.isGenerator()) return "one of the program's own, written as None";
+    return fmt::format("a {}, written as None", value.tagKind());
   }
   return "";
 }

@@ -10,12 +10,12 @@ namespace fulgurite {
 struct OutputTree {
   enum class Kind : uint8_t {
     Leaf,      // a tensor: `leaf` is its index in Trace::outputs
-    Constant,  // a Python value, printed as `text`
+    Constant,  // a Python value, printed as `text`: a literal, or "...  # Type" without one
     Tuple,
     List,
-    Dict,      // `keys` are printed as they stand
-    Object,    // any other container (a dataclass, a ModelOutput): `text` names its type, `keys`
-               // its fields; printed as a dict with that name in a comment
+    Dict,    // `keys` are Python text, printed as they stand
+    Object,  // any other container (a dataclass, a ModelOutput): `text` names its type, `keys`
+             // its fields; printed as a dict, as a tuple without keys, with that name in a comment
   };
 
   Kind kind = Kind::Tuple;

@@ -26,6 +26,10 @@ std::string_view file_name(std::string_view path) {
 
 std::string indentation(int levels) { return std::string(2 * levels, ' '); }
 
+bool is_same_line(const SourceLine& a, const SourceLine& b) {
+  return a.line == b.line && a.file == b.file;
+}
+
 // Grad mode and source line at a place in the text; what differs from them has to be said.
 struct Place {
   GradMode outer;  // of the function
@@ -133,8 +137,10 @@ class Program {
         fmt::format_to(end(), "  with {}:\n", grad_mode_change(place.outer, call.mode));
     }
     if (call.source < 0 || call.source == place.source) return;
-    place.source = call.source;
     const SourceLine& line = trace_.sources.at(call.source);
+    const bool same_line = place.source >= 0 && is_same_line(line, trace_.sources[place.source]);
+    place.source = call.source;
+    if (same_line) return;
     fmt::format_to(end(), "{}# {}:{}:", indentation(place.indent()), file_name(one_line(line.file)),
                    line.line);
     if (!line.code.empty()) fmt::format_to(end(), "  {}", one_line(line.code));
@@ -161,7 +167,7 @@ class Program {
     }
     if (!call.executor.empty() && call.op.aten)
       fmt::format_to(end(), "  # executor: {}", one_line(call.executor));
-    if (!note.empty()) fmt::format_to(end(), "  # not written: {}", one_line(note));
+    if (!note.empty()) fmt::format_to(end(), "  # note: {}", one_line(note));
     if (below) {
       const std::string line = "\n" + indentation(indent) + "# ";
       out_ += line;

@@ -13,7 +13,7 @@ namespace {
 struct Row {
   std::string_view op;  // without the namespace, which is aten
   std::string_view path;
-  std::string_view kinds;  // per argument, with ~ where it is optional
+  std::string_view kinds;  // per argument, with ~ where it is optional; - for none
 };
 
 constexpr Row kRows[] = {
@@ -61,6 +61,7 @@ std::string ops_path(const c10::OperatorName& name) {
 }  // namespace
 
 bool OpSpelling::accepts(size_t i, ArgKind kind) const {
+  if (i >= arguments.size()) return false;
   const std::string_view kinds = arguments[i].kinds;
   auto has = [&](ArgKind k) { return kinds.find(static_cast<char>(k)) != std::string_view::npos; };
   if (kind == ArgKind::Retyped) return has(ArgKind::Contiguous) && has(ArgKind::Strided);
@@ -70,12 +71,13 @@ bool OpSpelling::accepts(size_t i, ArgKind kind) const {
 OpSpelling spelling_of(const c10::OperatorHandle& op) {
   OpSpelling spelling;
   spelling.ops = ops_path(op.operator_name());
-  if (const Row* row = find_row(Op(op).name())) {
-    spelling.path = row->path;
-    spelling.arguments = parse_arguments(row->kinds);
-    // Another build of torch may have another schema under this name.
-    if (spelling.arguments.size() != op.schema().arguments().size()) spelling.path = "";
-  }
+  const Row* row = find_row(Op(op).name());
+  if (!row) return spelling;
+  auto arguments = parse_arguments(row->kinds);
+  // Another build of torch may have another schema under this name.
+  if (arguments.size() != op.schema().arguments().size()) return spelling;
+  spelling.path = row->path;
+  spelling.arguments = std::move(arguments);
   return spelling;
 }
 

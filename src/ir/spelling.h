@@ -35,9 +35,10 @@ struct OpSpelling {
   };
 
   std::string_view path;            // "torch.add"; ".add_" for a method; "" where there is none
-  std::vector<Argument> arguments;  // one per schema argument; empty without a path
+  std::vector<Argument> arguments;  // one per schema argument; empty where nothing is known
   std::string ops;                  // "torch.ops.aten.add.Tensor"
 
+  // Without a path, whether torch.ops takes a number: it takes all else.
   bool accepts(size_t i, ArgKind kind) const;
 };
 

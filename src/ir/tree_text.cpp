@@ -1,68 +1,59 @@
 #include "ir/tree_text.h"
 
-#include "ir/literal.h"
+#include <algorithm>
 
 namespace fulgurite {
 namespace {
 
 using Kind = OutputTree::Kind;
 
-// The fields of an object are names; the keys of a dict are Python text already.
-std::string key_text(const OutputTree& tree, size_t i) {
-  if (i >= tree.keys.size()) return "None";
-  if (tree.kind == Kind::Dict) return tree.keys[i];
-  std::string quoted;
-  append_string(quoted, tree.keys[i]);
-  return quoted;
+// An object without a literal comes as `...  # Type`; the comment has to wait for the line's end.
+constexpr std::string_view kUnwritten = "...  # ";
+
+bool is_unwritten(const OutputTree& tree) {
+  return tree.kind == Kind::Constant && tree.text.starts_with(kUnwritten);
 }
 
-// `leaf(index)` spells a leaf.
+// `word(out, node)` spells a leaf or a constant.
 template <class F>
-void append_tree(std::string& out, const OutputTree& tree, bool outermost, F&& leaf) {
-  const bool is_tuple = tree.kind == Kind::Tuple;
-  const bool bare = is_tuple && outermost && tree.children.size() > 1;
-  switch (tree.kind) {
-    case Kind::Leaf:
-      leaf(out, tree.leaf);
-      return;
-    case Kind::Constant:
-      out += tree.text;
-      return;
-    case Kind::Tuple:
-      out += bare ? "" : "(";
-      break;
-    case Kind::List:
-      out += '[';
-      break;
-    case Kind::Dict:
-    case Kind::Object:
-      out += '{';
-      break;
-  }
+void append_tree(std::string& out, const OutputTree& tree, bool outermost, F&& word) {
+  if (tree.kind == Kind::Leaf || tree.kind == Kind::Constant) return word(out, tree);
+  // An object whose fields have no names is a tuple with a type of its own.
+  const bool tuple = tree.kind == Kind::Tuple || (tree.kind == Kind::Object && tree.keys.empty());
+  const bool keyed = !tuple && tree.kind != Kind::List;
+  const bool bare = tuple && outermost && tree.children.size() > 1;
+  const std::string_view brackets = bare                      ? ""
+                                    : keyed                   ? "{}"
+                                    : tree.kind == Kind::List ? "[]"
+                                                              : "()";
+  out += brackets.substr(0, 1);
   for (size_t i = 0; i < tree.children.size(); ++i) {
     if (i > 0) out += ", ";
-    if (!is_tuple && tree.kind != Kind::List) out.append(key_text(tree, i)).append(": ");
-    append_tree(out, tree.children[i], false, leaf);
+    if (keyed) out.append(i < tree.keys.size() ? tree.keys[i] : "None").append(": ");
+    append_tree(out, tree.children[i], false, word);
   }
-  if (is_tuple) {
-    if (tree.children.size() == 1) out += ',';
-    if (!bare) out += ')';
-  } else {
-    out += tree.kind == Kind::List ? ']' : '}';
-  }
+  if (tuple && tree.children.size() == 1) out += ',';
+  out += brackets.substr(std::min<size_t>(1, brackets.size()));
 }
 
-void append_object_names(std::string& out, const OutputTree& tree) {
-  if (tree.kind == Kind::Object) out.append(out.empty() ? "  # " : ", ").append(tree.text);
-  for (const OutputTree& child : tree.children) append_object_names(out, child);
+void append_type_names(std::string& out, const OutputTree& tree) {
+  std::string_view name;
+  if (tree.kind == Kind::Object) name = tree.text;
+  if (is_unwritten(tree)) name = std::string_view(tree.text).substr(kUnwritten.size());
+  if (!name.empty()) out.append(out.empty() ? "  # " : ", ").append(name);
+  for (const OutputTree& child : tree.children) append_type_names(out, child);
 }
 
 }  // namespace
 
 std::string tree_text(const Trace& trace, const Names& names) {
-  std::string out, objects;
-  append_tree(out, trace.output_tree, true, [&](std::string& text, int32_t leaf) {
-    const auto i = static_cast<size_t>(leaf);
+  std::string out, types;
+  append_tree(out, trace.output_tree, true, [&](std::string& text, const OutputTree& node) {
+    if (node.kind == Kind::Constant) {
+      text += is_unwritten(node) ? "..." : node.text;
+      return;
+    }
+    const auto i = static_cast<size_t>(node.leaf);
     const ValueId id = i < trace.outputs.size() ? trace.outputs[i] : kNoValue;
     if (id == kNoValue) {
       text += "None";
@@ -70,14 +61,18 @@ std::string tree_text(const Trace& trace, const Names& names) {
       names.append(text, id);
     }
   });
-  append_object_names(objects, trace.output_tree);
-  return out + objects;
+  append_type_names(types, trace.output_tree);
+  return out + types;
 }
 
 std::string tree_outline(const OutputTree& tree) {
   std::string out;
-  append_tree(out, tree, true, [](std::string& text, int32_t leaf) {
-    text.append("<").append(std::to_string(leaf)).append(">");
+  append_tree(out, tree, true, [](std::string& text, const OutputTree& node) {
+    if (node.kind == Kind::Constant) {
+      text += is_unwritten(node) ? "Ellipsis" : node.text;  // which is what `...` returns
+    } else {
+      text.append("<").append(std::to_string(node.leaf)).append(">");
+    }
   });
   return out;
 }

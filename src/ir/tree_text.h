@@ -8,7 +8,7 @@
 
 namespace fulgurite {
 
-// "t2, t5"; "{"logits": t4}  # CausalLMOutput" where the tree holds objects, which are returned as
+// "t2, t5"; "{'logits': t4}  # CausalLMOutput" where the tree holds objects, which are returned as
 // dicts.
 std::string tree_text(const Trace& trace, const Names& names);
 

@@ -206,7 +206,7 @@ class Verifier {
     }
     if (node.kind == Kind::Leaf || node.kind == Kind::Constant)
       check(node.children.empty(), "the tree of outputs has a leaf with children");
-    if (node.kind == Kind::Dict || node.kind == Kind::Object)
+    if (node.kind == Kind::Dict || (node.kind == Kind::Object && !node.keys.empty()))
       check(node.keys.size() == node.children.size(),
             "the tree of outputs has {} keys for {} values", node.keys.size(),
             node.children.size());

@@ -16,7 +16,9 @@ void verify(const Trace& trace, const std::string& after);
 
 // "" when both are the same program: operators, overloads, arguments, result types, aliasing, grad
 // mode, structure of the outputs; not bodies, names, numbers, source lines, executors, frees or
-// provenance. A region stands for the calls in it. Otherwise what differs first.
+// provenance. A region stands for the calls in it. Whether a value requires grad counts for inputs
+// and outputs: in between it follows, and differs where a call ran inside of another one, below
+// autograd. Otherwise what differs first.
 std::string difference(const Trace& a, const Trace& b);
 inline bool same_program(const Trace& a, const Trace& b) { return difference(a, b).empty(); }
 

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "ir/print.h"
+#include "ir/call_text.h"
 #include "passes/passes.h"
 
 namespace fulgurite {
@@ -7,9 +7,12 @@ namespace fulgurite {
 Trace place(const Trace& trace, std::span<const Executor> executors,
             std::vector<Decision>* decisions) {
   Trace placed = trace;
+  std::optional<CallText> printer;
+  if (decisions) printer.emplace(trace);
   for (Call& call : placed.calls) {
     call.executor.clear();
-    const std::string text = decisions ? print_call(trace, call) : std::string();
+    std::string text;
+    if (printer) printer->append(text, call);
     for (const Executor& executor : executors) {
       Refusal refusal = executor.claims(trace, call);
       const bool taken = refusal.empty();

@@ -2,9 +2,9 @@
 
 #include <c10/util/flat_hash_map.h>
 
-#include <string_view>
-
+#include "pystate/expected_code.h"
 #include "pystate/interpreter.h"
+#include "pystate/packages.h"
 #include "pystate/ref.h"
 
 namespace fulgurite::pystate {
@@ -12,59 +12,24 @@ namespace {
 
 enum class CodeOrigin : uint8_t { User, TorchModules, Skipped, ModuleCall };
 
-// Directories end with a separator.
-struct Directories {
-  std::string torch, torch_nn, own;
-  Ref module_call;  // the code of nn.Module._call_impl
-};
-
-std::string directory_of(const char* package) {
-  Ref module = Ref::steal(PyImport_ImportModule(package));
-  Ref file = Ref::steal(module ? PyObject_GetAttrString(module.get(), "__file__") : nullptr);
-  const char* path = file && PyUnicode_Check(file.get()) ? PyUnicode_AsUTF8(file.get()) : nullptr;
-  if (!path) {
-    PyErr_Clear();
-    return "";
-  }
-  std::string_view text = path;
-  return std::string(text.substr(0, text.rfind('/') + 1));
-}
-
-Ref attribute(const Ref& object, const char* name) {
-  return Ref::steal(object ? PyObject_GetAttrString(object.get(), name) : nullptr);
-}
-
-Directories find_directories() {
-  Directories found;
-  found.torch = directory_of("torch");
-  found.torch_nn = found.torch + "nn/";
-  found.own = directory_of("fulgurite");
-  Ref module = attribute(Ref::steal(PyImport_ImportModule("torch.nn")), "Module");
-  found.module_call = attribute(attribute(module, "_call_impl"), "__code__");
-  if (!found.module_call) PyErr_Clear();
-  return found;
-}
-
-// Never freed: the interpreter may be gone when statics are destroyed.
-const Directories& directories() {
-  static const Directories& found = *new Directories(find_directories());
-  return found;
+// The code of nn.Module._call_impl, kept for good; null where torch has none.
+PyObject* module_call() {
+  static PyObject* const code = [] {
+    Ref found = Ref::steal(PyImport_ImportModule("torch.nn"));
+    for (const char* name : {"Module", "_call_impl", "__code__"})
+      if (found) found = Ref::steal(PyObject_GetAttrString(found.get(), name));
+    if (!found) PyErr_Clear();
+    return found.release();
+  }();
+  return code;
 }
 
 CodeOrigin origin_of(PyCodeObject* code) {
-  const Directories& known = directories();
-  if (reinterpret_cast<PyObject*>(code) == known.module_call.get()) return CodeOrigin::ModuleCall;
-  const char* path = PyUnicode_AsUTF8(code->co_filename);
-  if (!path) {
-    PyErr_Clear();
-    return CodeOrigin::User;
-  }
-  std::string_view file = path;
-  auto in = [&](const std::string& directory) {
-    return !directory.empty() && file.starts_with(directory);
-  };
-  if (in(known.torch_nn)) return CodeOrigin::TorchModules;
-  bool skipped = in(known.torch) || in(known.own) || file.starts_with("<frozen ");
+  if (reinterpret_cast<PyObject*>(code) == module_call()) return CodeOrigin::ModuleCall;
+  const Packages& known = packages();
+  std::string_view file = file_of(code);
+  if (is_in(file, known.torch_nn)) return CodeOrigin::TorchModules;
+  bool skipped = is_in(file, known.torch) || is_in(file, known.own) || file.starts_with("<frozen ");
   return skipped ? CodeOrigin::Skipped : CodeOrigin::User;
 }
 
@@ -104,7 +69,8 @@ void take_line(LanguageHooks::Place& place, const Frame* frame) {
 
 PlaceTracking::PlaceTracking() : state_(std::make_unique<State>()) {
   require(!tracking, "places are tracked on this thread already");
-  directories();
+  packages();
+  module_call();
   state_->thread = PyThreadState_Get();
   state_->outermost = innermost_frame(state_->thread);
   tracking = state_.get();

@@ -33,8 +33,4 @@ bool current_place(LanguageHooks::Place& place) noexcept;
 // The line of a place. Needs the GIL, and the tracking that gave the place must still live.
 SourceLine source_of(const LanguageHooks::Place& place);
 
-// Tells the tracking of this thread, if any, about code that is about to run, so that
-// current_place() need not take the GIL for it.
-void expect_code(PyCodeObject* code);
-
 }  // namespace fulgurite::pystate

@@ -22,7 +22,7 @@ def test_a_few_names_pass(tree):
 @pytest.mark.parametrize(
     ("path", "line"),
     [
-        ("src/passes/a.cpp", 'find_op("aten::{}");'),
+        ("src/passes/a.cpp", 'f("aten::{}");'),
         ("src/passes/a.cpp", "at::_ops::{}::call(a);"),
         ("python/fulgurite/a.py", "torch.ops.aten.{}(a)"),
         ("python/fulgurite/a.py", 'find("aten::{}")'),
@@ -33,6 +33,31 @@ def test_many_full_names_are_a_list(tree, path, line):
     assert problems(tree, path, text) == [
         f"{path}: names 4 operators, 3 may be: add, div, mul, sub"
     ]
+
+
+def test_a_pass_looks_up_what_it_writes(tree):
+    names = sorted(op_names.aten_names())[: op_names.LOOKED_UP_PER_FILE + 1]
+    lines = [f'auto {name} = find_op("aten::{name}");' for name in names]
+    text = (
+        "namespace {\nvoid f() {\n  static const " + "\n".join(lines[:-1]).replace(";", ",") + "\n"
+    )
+    text += "      last = 0;\n}\n}\n"
+    assert problems(tree, "src/passes/a.cpp", text) == []
+    (problem,) = problems(tree, "src/passes/a.cpp", text + lines[-1])
+    assert problem.startswith("src/passes/a.cpp: looks up 17 operators, 16 may be")
+
+
+def test_a_list_of_what_is_looked_up_is_a_list(tree):
+    names = ", ".join(f'find_op("aten::{name}")' for name in ("add", "mul", "sub", "div"))
+    (problem,) = problems(tree, "src/passes/a.cpp", f"const std::array kOps{{{names}}};\n")
+    assert problem.startswith("src/passes/a.cpp:1: lists operators")
+
+
+def test_blocks_are_no_lists(tree):
+    text = (
+        'void f() {\n  if (a) {\n    g("add");\n    g("mul");\n  }\n  g("sub");\n  g("div");\n}\n'
+    )
+    assert problems(tree, "src/passes/a.cpp", f"namespace {{\n{text}}}\n") == []
 
 
 def test_comments_do_not_count(tree):
@@ -58,7 +83,7 @@ def test_comments_do_not_count(tree):
     ],
 )
 def test_a_list_of_bare_names(tree, path, text):
-    assert f"{path}:2: lists operators: add, div, mul, sub" in problems(tree, path, text)
+    assert problems(tree, path, text) == [f"{path}:2: lists operators: add, div, mul, sub"]
 
 
 def test_other_strings_are_no_list(tree):

@@ -1,0 +1,127 @@
+"""One call of the user's function, captured: the operators it runs, and the Python state that it
+depends on and changes."""
+
+import dataclasses
+import warnings
+
+import torch
+
+from fulgurite import _C, _names, _tracing
+from fulgurite._arguments import containers_of, substitute, top_names
+from fulgurite._C import Unsupported
+from fulgurite._outputs import Outputs
+
+_HARMLESS = ("message", "import")
+
+
+@dataclasses.dataclass
+class Program:
+    """A captured call.
+
+    captured: its trace and the real tensors lifted into it.
+    sources: for each argument input of the trace, the index of the tensor among the call's.
+    template: how to build the result.
+    state: guards on the state of Python, and the effects on it, which the capture left undone.
+    reads: real tensors whose data the program depends on.
+    raised: what the user's code raised, in which case all else is empty.
+    """
+
+    captured: object = None
+    sources: list = dataclasses.field(default_factory=list)
+    template: tuple = ()
+    state: object = None
+    reads: list = dataclasses.field(default_factory=list)
+    raised: str = ""
+
+
+def capture(target, args, kwargs):
+    """The program of one call. The state of Python is left as it was before.
+
+    Raises Unsupported for what cannot be captured soundly.
+    """
+    tracer = _C.Tracer()
+    given = substitute(tracer, target, args, kwargs)
+    recorder = _C.StateRecorder(
+        _roots(target, args, kwargs), containers_of([*given.args, *given.kwargs.values()])
+    )
+    ambient = _C.ambient_key()
+    try:
+        with _tracing.listening(tracer), recorder:
+            result = target(*given.args, **given.kwargs)
+        _check_undisturbed(given, ambient, tracer)
+        _check_repeatable(recorder)
+        return _program(tracer, given, recorder, result, target, args, kwargs)
+    except Unsupported:
+        raise
+    except Exception as error:
+        return Program(raised=f"the capture raised {type(error).__name__}: {error}")
+    finally:
+        if not recorder.undo():
+            warnings.warn(
+                "fulgurite could not put back all that a captured call changed", stacklevel=2
+            )
+
+
+def _program(tracer, given, recorder, result, target, args, kwargs):
+    outputs = Outputs(result, recorder.is_old)
+    state = recorder.outcome()
+    for what, refusal, file, line in state.effects:
+        if refusal:
+            raise Unsupported(f"the function {what}, which cannot be repeated: {refusal}\n"
+                              f"  at {file}:{line}")
+    stored = state.take_tensors()
+    captured = _C.finish(tracer, outputs.tensors + stored, outputs.tree)
+    _names.name_inputs(captured, target, args, kwargs)
+    return Program(captured, given.sources, outputs.template, state, captured.reads)
+
+
+def _check_undisturbed(given, ambient, tracer):
+    if tracer.grads:
+        raise Unsupported(
+            "the function calls backward(), which leaves gradients in .grad; use "
+            "torch.autograd.grad in it, or call backward() on what it returns"
+        )
+    container = given.changed()
+    if container is not None:
+        raise Unsupported(
+            f"the function changes a {type(container).__name__} among its arguments that holds "
+            "tensors; return the new container instead"
+        )
+    if _C.ambient_key() != ambient:
+        raise Unsupported(
+            "the function leaves grad mode, autocast, the default dtype or another setting of "
+            "torch changed; use a with statement, or change it outside"
+        )
+
+
+def _check_repeatable(recorder):
+    if not recorder.complete:
+        raise Unsupported("the function replaces the trace function of its thread (sys.settrace)")
+    for kind, what, file, line in recorder.impurities:
+        if kind == "message":
+            warnings.warn(
+                f"{file}:{line}: the function {what}; that happens when it is compiled, and not "
+                "on later calls",
+                stacklevel=2,
+            )
+        elif kind not in _HARMLESS:
+            raise Unsupported(f"the function {what}\n  at {file}:{line}")
+
+
+def _roots(target, args, kwargs):
+    """{name: object} that the program starts from, the arguments that are objects among them."""
+    roots = {}
+    owner = getattr(target, "__self__", None)
+    if isinstance(target, torch.nn.Module):
+        roots["self"] = target
+    elif owner is not None and not isinstance(owner, type(torch)):
+        roots["self"] = owner
+    function = getattr(target, "__func__", target)
+    if function is not roots.get("self"):
+        roots[getattr(function, "__name__", "f")] = function
+    for name, value in zip(
+        top_names(target, args, kwargs), [*args, *kwargs.values()], strict=True
+    ):
+        if not isinstance(value, torch.Tensor) and not containers_of([value]):
+            roots.setdefault(name, value)
+    return roots

@@ -1,0 +1,112 @@
+// The recording of Python state around a capture.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "bindings/areas.h"
+#include "bindings/errors.h"
+#include "bindings/state_record.h"
+#include "pystate/recording.h"
+
+namespace nb = nanobind;
+
+namespace fulgurite {
+namespace {
+
+using pystate::Impure;
+using pystate::Recording;
+
+// What must not happen during a capture is refused before it does. Data of tensors is the tracer's.
+constexpr pystate::ImpureSet kRefused =
+    pystate::kAllImpure & ~pystate::kHarmless & ~pystate::only(Impure::TensorData);
+
+class StateRecorder {
+ public:
+  StateRecorder(nb::dict roots, nb::list arguments) {
+    for (auto [name, object] : roots)
+      options_.roots.push_back({nb::cast<std::string>(name), object.ptr(), false});
+    for (nb::handle container : arguments)
+      options_.roots.push_back({"an argument", container.ptr(), true});
+    options_.raised = kRefused;
+    options_.error_type = unsupported_type();
+  }
+
+  void enter() { recording_.emplace(std::move(options_)); }
+  void exit() { recording_->stop(); }
+
+  bool complete() const { return recording_->complete(); }
+  bool is_old(nb::handle object) const { return recording_->is_old(object.ptr()); }
+  bool undo() { return recording_->undo(); }
+
+  // (kind, what, file, line) of what can neither be guarded nor repeated.
+  nb::list impurities() const {
+    nb::list list;
+    for (const auto& impurity : recording_->impurities()) {
+      const auto line = Recording::line_of(impurity.where);
+      list.append(nb::make_tuple(pystate::name_of(impurity.kind), impurity.what, line.file,
+                                 line.line));
+    }
+    return list;
+  }
+
+  std::shared_ptr<StateRecord> outcome() {
+    Recording::Outcome outcome = recording_->outcome();
+    auto record = std::make_shared<StateRecord>();
+    record->guards = std::move(outcome.guards);
+    record->effects = std::move(outcome.effects);
+    return record;
+  }
+
+ private:
+  Recording::Options options_;
+  std::optional<Recording> recording_;
+};
+
+// (what, refusal, file, line) of each effect, in order.
+nb::list effects_of(const StateRecord& record) {
+  nb::list list;
+  for (const pystate::Effect& effect : record.effects.list()) {
+    const auto line = Recording::line_of(effect.where);
+    list.append(nb::make_tuple(effect.what, effect.refusal, line.file, line.line));
+  }
+  return list;
+}
+
+// (kind, place, file, line) of each guard.
+nb::list guards_of(const StateRecord& record) {
+  nb::list list;
+  for (const auto& guard : record.guards.describe())
+    list.append(nb::make_tuple(guard.kind, guard.place, guard.file, guard.line));
+  return list;
+}
+
+// The tensors that the effects store: outputs of the program, in this order.
+nb::list take_tensors(StateRecord& record) {
+  nb::list list;
+  for (const pystate::Ref& tensor : record.effects.take_tensors())
+    list.append(nb::borrow(tensor.get()));
+  record.effect_tensors = nb::len(list);
+  return list;
+}
+
+}  // namespace
+
+void bind_state(nb::module_& m) {
+  nb::class_<StateRecord>(m, "StateOutcome", "Guards on Python state, and effects on it.")
+      .def_prop_ro("effects", &effects_of)
+      .def_prop_ro("guards", &guards_of)
+      .def("take_tensors", &take_tensors);
+  nb::class_<StateRecorder>(m, "StateRecorder", "Records what runs while it is entered.")
+      .def(nb::init<nb::dict, nb::list>(), nb::arg("roots"), nb::arg("arguments"))
+      .def("__enter__", &StateRecorder::enter)
+      .def("__exit__", [](StateRecorder& r, nb::args) { r.exit(); })
+      .def_prop_ro("complete", &StateRecorder::complete)
+      .def_prop_ro("impurities", &StateRecorder::impurities)
+      .def("is_old", &StateRecorder::is_old)
+      .def("undo", &StateRecorder::undo)
+      .def("outcome", &StateRecorder::outcome);
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,115 @@
+#include "pystate/code_review.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "pystate/interpreter.h"
+#include "pystate/packages.h"
+
+namespace fulgurite::pystate {
+namespace {
+
+// Files of torch, relative to its directory, whose code is not watched. A name that ends with a
+// slash stands for all files below. Everything else of torch is watched like the user's code.
+//
+// They hand tensors on to the dispatcher, or keep ambient state that the capture tracks (grad
+// mode, autocast, dispatch modes) or caches that cannot change a result.
+constexpr std::string_view kExemptOfTorch[] = {
+    "_C/",
+    "_compile.py",
+    "_dispatch/",
+    "_dynamo/",
+    "_functorch/",
+    "_higher_order_ops/",
+    "_jit_internal.py",
+    "_library/",
+    "_logging/",
+    "_ops.py",
+    "_subclasses/",
+    "_tensor_str.py",
+    "_utils.py",
+    "_vmap_internals.py",
+    "amp/autocast_mode.py",
+    "autograd/",
+    "compiler/",
+    "fx/",
+    "jit/",
+    "library.py",
+    "overrides.py",
+    "return_types.py",
+    "utils/_contextlib.py",
+    "utils/_device.py",
+    "utils/_import_utils.py",
+    "utils/_python_dispatch.py",
+    "utils/_stats.py",
+    "utils/_traceback.py",
+    "utils/hooks.py",
+};
+
+// Result types of operators, computed in Python: the user's code is never called from there.
+constexpr std::string_view kClosedOfTorch[] = {"_decomp/", "_inductor/", "_meta_registrations.py",
+                                               "_prims/", "_prims_common/", "_refs/"};
+
+// Pure functions with caches of their own: compiled patterns, and nothing else.
+constexpr std::string_view kExemptOfLibrary[] = {
+    "/re/__init__.py", "/re/_compiler.py", "/re/_parser.py", "/re/_constants.py", "/linecache.py"};
+
+struct MessageCode {
+  std::string_view file_end, function;
+};
+constexpr MessageCode kMessages[] = {
+    {"/logging/__init__.py", "Logger._log"},
+    {"/logging/__init__.py", "Logger.handle"},
+    {"/logging/__init__.py", "_acquireLock"},
+    {"/logging/__init__.py", "_releaseLock"},
+    {"/warnings.py", "warn"},
+    {"/warnings.py", "warn_explicit"},
+};
+
+bool is_listed(std::string_view path, std::span<const std::string_view> list) {
+  return std::any_of(list.begin(), list.end(), [path](std::string_view entry) {
+    return entry.back() == '/' ? path.starts_with(entry) : path == entry;
+  });
+}
+
+Treatment treatment_of(PyCodeObject* code) {
+  std::string_view file = file_of(code);
+  if (file.starts_with("<frozen importlib") || is_in(file, packages().own))
+    return Treatment::Exempt;
+  if (is_in(file, packages().torch)) {
+    std::string_view rest = file.substr(packages().torch.size());
+    if (is_listed(rest, kClosedOfTorch)) return Treatment::Closed;
+    if (is_listed(rest, kExemptOfTorch)) return Treatment::Exempt;
+    return Treatment::Watched;
+  }
+  const bool library = is_in(file, packages().library) &&
+                       file.find("/site-packages/") == std::string_view::npos;
+  for (std::string_view exempt : kExemptOfLibrary)
+    if (file.ends_with(exempt)) return Treatment::Exempt;
+  for (const MessageCode& message : kMessages)
+    if (file.ends_with(message.file_end)) {
+      const char* name = PyUnicode_AsUTF8(code->co_qualname);
+      if (name && name == message.function) return Treatment::Message;
+    }
+  return library ? Treatment::Library : Treatment::Watched;
+}
+
+void* make_review(PyCodeObject* code) {
+  auto* review = new CodeReview;
+  review->treatment = treatment_of(code);
+  review->instructions = plain_instructions(code);
+  review->bytes =
+      reinterpret_cast<const unsigned char*>(PyBytes_AS_STRING(review->instructions.get()));
+  review->count = static_cast<int>(PyBytes_GET_SIZE(review->instructions.get()) / 2);
+  return review;
+}
+
+}  // namespace
+
+CodeReview& review_of(PyCodeObject* code) {
+  auto destroy = [](void* review) { delete static_cast<CodeReview*>(review); };
+  return *static_cast<CodeReview*>(data_of_code(code, make_review, destroy));
+}
+
+}  // namespace fulgurite::pystate

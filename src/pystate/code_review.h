@@ -1,0 +1,29 @@
+// Which Python code is watched, and what is kept for each code object.
+#pragma once
+
+#include <Python.h>
+
+#include "pystate/ref.h"
+
+namespace fulgurite::pystate {
+
+enum class Treatment : uint8_t {
+  Watched,  // the user's code and the libraries'
+  Library,  // Python's own library: watched, unless unwatched code calls it for its own ends
+  Exempt,   // reviewed: reads nothing that could change, or what is tracked by other means
+  Closed,   // reviewed: depends on nothing but its arguments, and neither does what it calls
+  Message,  // reviewed: shows something to the user; nothing is noted while it runs
+};
+
+struct CodeReview {
+  Treatment treatment = Treatment::Watched;
+  Ref instructions;                      // before specialisation
+  const unsigned char* bytes = nullptr;  // of `instructions`
+  int count = 0;
+  uint64_t noted_by = 0;  // the last recording that keeps the code object alive
+};
+
+// Made once for each code object, and gone with it.
+CodeReview& review_of(PyCodeObject* code);
+
+}  // namespace fulgurite::pystate

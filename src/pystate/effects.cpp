@@ -1,0 +1,209 @@
+#include "pystate/effects.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fulgurite::pystate {
+
+// Finds out how each new value could be made again.
+class EffectBuilder {
+ public:
+  EffectBuilder(Effects& effects, const Log& log, const Facts& facts)
+      : effects_(effects), log_(log), facts_(facts) {}
+
+  void add(const Location& location) {
+    Ref now = new_value(location);
+    if (location.kind != Kind::Appended &&
+        same_value(location.kind, location.entry.get(), now.get()))
+      return;
+    Effect effect{EffectClass::Exact, location.kind, location.container, location.key};
+    effect.order = location.order;
+    effect.where = location.where;
+    effect.place = facts_.place_of(location.kind, location.container, location.key.get());
+    effect.what = describe(effect, now.get());
+    if (!is_reachable(location.container)) {
+      effect.refusal = "nobody knows how the program comes to the object that it changes";
+    } else if (location.kind == Kind::Buffer) {
+      effect.refusal = "writes to the memory of an array cannot be repeated";
+    } else if (now) {
+      has_tensor_ = false;
+      effect.value = make(now.get());
+      if (effect.value < 0) effect.refusal = refusal_;
+      if (has_tensor_) effect.kind_of_value = EffectClass::Tensor;
+    }
+    if (!effect.refusal.empty()) effect.kind_of_value = EffectClass::Refuse;
+    effects_.effects_.push_back(std::move(effect));
+  }
+
+ private:
+  static Ref new_value(const Location& location) {
+    if (location.kind != Kind::Appended)
+      return value_at(location.kind, location.container, location.key.get());
+    Py_ssize_t size = PyLong_AsSsize_t(location.entry.get());
+    Ref added =
+        Ref::steal(PyList_GetSlice(location.container, size, PyList_GET_SIZE(location.container)));
+    return Ref::steal(PyList_AsTuple(added.get()));
+  }
+
+  static std::string describe(const Effect& effect, PyObject* now) {
+    switch (effect.kind) {
+      case Kind::Appended:
+        return "appends to " + effect.place;
+      case Kind::Contents:
+        return "changes " + effect.place;
+      case Kind::Member:
+        return fmt::format("makes {} {}", effect.place, now == Py_True ? "true" : "false");
+      case Kind::Buffer:
+        return "writes to " + effect.place;
+      default:
+        break;
+    }
+    if (!now) return "removes " + effect.place;
+    return fmt::format("sets {} to {}", effect.place, short_repr(now));
+  }
+
+  bool is_reachable(PyObject* object) const {
+    const Known* known = log_.known(object);
+    return known && (known->age == Age::Argument || facts_.is_anchored(object));
+  }
+
+  // Whether the guards say that the program would find the same object again.
+  bool is_found_again(const Known& known) const {
+    if (known.origin == kUnknown) return known.root >= 0;
+    return log_.locations()[static_cast<size_t>(known.origin)].read;
+  }
+
+  int add_step(Recipe recipe) {
+    effects_.recipes_.push_back(std::move(recipe));
+    return static_cast<int>(effects_.recipes_.size()) - 1;
+  }
+
+  int refuse(PyObject* value, const char* why) {
+    refusal_ = fmt::format("stores a {}, {}", Py_TYPE(value)->tp_name, why);
+    return -1;
+  }
+
+  int make(PyObject* value) {
+    auto made = made_.find(value);
+    if (made != made_.end()) {
+      has_tensor_ |= tensor_steps_.count(made->second) != 0;
+      return made->second;
+    }
+    int step = make_anew(value);
+    if (step >= 0) made_.emplace(value, step);
+    if (step >= 0 && has_tensor_) tensor_steps_.insert(step);
+    return step;
+  }
+
+  int make_anew(PyObject* value) {
+    if (is_constant(value)) return add_step({Recipe::Step::Constant, Ref::borrow(value)});
+    const Known* known = log_.known(value);
+    if (is_tensor(value) && !log_.is_old(value)) {
+      effects_.tensors_.push_back(Ref::borrow(value));
+      has_tensor_ = true;
+      return add_step({Recipe::Step::Tensor, {}, {}, int(effects_.tensors_.size()) - 1});
+    }
+    if (known && known->age == Age::Old) {
+      if (!is_found_again(*known)) return refuse(value, "of which nobody knows where it is from");
+      return add_step({Recipe::Step::Object, {}, Expected(value)});
+    }
+    if (PyTuple_CheckExact(value)) return collect(Recipe::Step::Tuple, Ref::borrow(value));
+    if (PyBytes_CheckExact(value)) return add_step({Recipe::Step::Constant, Ref::borrow(value)});
+    bool fresh = known && known->age == Age::Fresh;
+    if (fresh && PyList_CheckExact(value)) return collect(Recipe::Step::List, contents_of(value));
+    if (fresh && PyDict_CheckExact(value)) return collect(Recipe::Step::Dict, contents_of(value));
+    if (fresh && PySet_CheckExact(value))
+      return collect(Recipe::Step::Set, Ref::steal(PySequence_Tuple(value)));
+    if (PyFrozenSet_CheckExact(value))  // the contents of a set
+      return collect(Recipe::Step::Set, Ref::steal(PySequence_Tuple(value)));
+    return refuse(value, "which the call makes and which cannot be made again");
+  }
+
+  int collect(Recipe::Step step, Ref elements) {
+    Recipe recipe{step};
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(elements.get()); i++) {
+      int part = make(PyTuple_GET_ITEM(elements.get(), i));
+      if (part < 0) return -1;
+      recipe.parts.push_back(part);
+    }
+    return add_step(std::move(recipe));
+  }
+
+  Effects& effects_;
+  const Log& log_;
+  const Facts& facts_;
+  ska::flat_hash_map<PyObject*, int> made_;
+  ska::flat_hash_set<int> tensor_steps_;
+  std::string refusal_;
+  bool has_tensor_ = false;
+};
+
+namespace {
+
+bool is_covered(const Log& log, const Location& location) {
+  if (location.kind != Kind::Key && location.kind != Kind::Item && location.kind != Kind::Member)
+    return false;
+  const Known* known = log.known(location.container);
+  return known && known->contents != kUnknown &&
+         log.locations()[static_cast<size_t>(known->contents)].written;
+}
+
+Ref build(const Recipe& recipe, std::span<PyObject* const> tensors, const std::vector<Ref>& made) {
+  auto part = [&](size_t i) { return made[static_cast<size_t>(recipe.parts[i])].get(); };
+  auto size = static_cast<Py_ssize_t>(recipe.parts.size());
+  switch (recipe.step) {
+    case Recipe::Step::Constant:
+      return recipe.constant;
+    case Recipe::Step::Object:
+      return Ref::borrow(recipe.object.alive());
+    case Recipe::Step::Tensor:
+      return Ref::borrow(tensors[static_cast<size_t>(recipe.tensor)]);
+    case Recipe::Step::Dict: {
+      Ref dict = Ref::steal(PyDict_New());
+      for (size_t i = 0; dict && i + 1 < recipe.parts.size(); i += 2)
+        if (PyDict_SetItem(dict.get(), part(i), part(i + 1)) < 0) return Ref();
+      return dict;
+    }
+    default:
+      break;
+  }
+  Ref elements = Ref::steal(PyTuple_New(size));
+  for (Py_ssize_t i = 0; i < size; i++)
+    PyTuple_SET_ITEM(elements.get(), i, Py_NewRef(part(static_cast<size_t>(i))));
+  if (recipe.step == Recipe::Step::List) return Ref::steal(PySequence_List(elements.get()));
+  if (recipe.step == Recipe::Step::Set) return Ref::steal(PySet_New(elements.get()));
+  return elements;
+}
+
+}  // namespace
+
+Effects::Effects(const Log& log, const Facts& facts) {
+  EffectBuilder builder(*this, log, facts);
+  for (const Location& location : log.locations())
+    if (location.written && !is_covered(log, location)) builder.add(location);
+  std::sort(effects_.begin(), effects_.end(),
+            [](const Effect& a, const Effect& b) { return a.order < b.order; });
+}
+
+bool Effects::replay(std::span<PyObject* const> tensors) const {
+  std::vector<Ref> made;
+  for (const Recipe& recipe : recipes_) {
+    made.push_back(build(recipe, tensors, made));
+    if (!made.back()) return false;
+  }
+  for (const Effect& effect : effects_) {
+    PyObject* value = effect.value < 0 ? nullptr : made[static_cast<size_t>(effect.value)].get();
+    if (!store(effect.kind, effect.container, effect.key.get(), value)) return false;
+  }
+  return true;
+}
+
+int Effects::visit(visitproc visit, void* argument) const {
+  for (const Ref& tensor : tensors_)
+    if (tensor)
+      if (int stop = visit(tensor.get(), argument)) return stop;
+  return 0;
+}
+
+}  // namespace fulgurite::pystate

@@ -1,0 +1,77 @@
+// What a recorded run changed, and how to change it again.
+#pragma once
+
+#include <Python.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pystate/facts.h"
+#include "pystate/log.h"
+
+namespace fulgurite::pystate {
+
+enum class EffectClass : uint8_t {
+  Exact,   // the new value is a constant, an old object, or made of such
+  Tensor,  // the same, and has tensors that the run made
+  Refuse,  // cannot be repeated
+};
+
+// How to make a value: one step, whose parts are steps before it.
+struct Recipe {
+  enum class Step : uint8_t { Constant, Object, Tensor, Tuple, List, Dict, Set } step;
+  Ref constant;
+  Expected object;
+  int tensor = -1;         // index into Effects::tensors
+  std::vector<int> parts;  // a dict's keys and values by turns
+};
+
+struct Effect {
+  EffectClass kind_of_value;
+  Kind kind;
+  PyObject* container;  // an address: alive whenever the guards of the run hold
+  Ref key;
+  int value = -1;  // index into Effects::recipes; -1 removes
+  uint32_t order = 0;
+  std::string place;    // "model.counter"
+  std::string what;     // "sets model.counter to 3"
+  std::string refusal;  // why it cannot be repeated; "" if it can
+  Where where;
+};
+
+class Effects {
+ public:
+  Effects() = default;
+  Effects(const Log& log, const Facts& facts);
+
+  // In the order in which the program did them.
+  const std::vector<Effect>& list() const { return effects_; }
+  bool empty() const { return effects_.empty(); }
+
+  // The tensors of the run that are stored somewhere, each once; a compiled program has to return
+  // them. They are given away, so that they can be freed.
+  std::vector<Ref> take_tensors() { return std::move(tensors_); }
+
+  // Does it again. To be called right after Guards::check() held, with one tensor for each of those
+  // taken. All effects can be repeated. Returns false with a Python error set if that failed.
+  bool replay(std::span<PyObject* const> tensors) const;
+
+  int visit(visitproc visit, void* argument) const;
+
+ private:
+  friend class EffectBuilder;
+  std::vector<Effect> effects_;
+  std::vector<Recipe> recipes_;
+  std::vector<Ref> tensors_;
+};
+
+// Puts a value in its place; null removes. Contents are given as contents_of() gives them, items to
+// append as a list. False with a Python error set if that fails.
+bool store(Kind kind, PyObject* container, PyObject* key, PyObject* value);
+
+// Undoes all that a run wrote, newest first. `context` is the state of the context variables
+// before the first of them was written, if one was. False if something could not be undone.
+bool undo(const Log& log, PyObject* context);
+
+}  // namespace fulgurite::pystate

@@ -1,0 +1,144 @@
+#include "pystate/facts.h"
+
+#include <algorithm>
+
+#include "pystate/interpreter.h"
+
+namespace fulgurite::pystate {
+
+Expected::Expected(PyObject* object) : object_(object) {
+  if (!object) return;
+  if (is_constant(object)) {
+    keeper_ = Ref::borrow(object);
+  } else if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
+    keeper_ = Ref::steal(PyWeakref_NewRef(object, nullptr));
+    weak_ = static_cast<bool>(keeper_);
+    if (!weak_) PyErr_Clear();
+  } else if (!PyType_IS_GC(Py_TYPE(object))) {
+    keeper_ = Ref::borrow(object);  // it cannot keep much alive
+  }
+}
+
+PyObject* Expected::alive() const {
+  if (!keeper_) return nullptr;
+  if (!weak_) return object_;
+  PyObject* found = referent();
+  return found == Py_None ? nullptr : found;
+}
+
+bool Expected::equals(PyObject* now) const {
+  return now && object_ && keeper_ && !weak_ && same_constant(object_, now);
+}
+
+namespace {
+
+std::vector<Expected> expect_elements(PyObject* entry) {
+  std::vector<Expected> elements;
+  if (PyTuple_Check(entry))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(entry); i++)
+      elements.emplace_back(PyTuple_GET_ITEM(entry, i));
+  PyObject* element;
+  Py_hash_t hash;
+  if (PyAnySet_Check(entry))
+    for (Py_ssize_t at = 0; _PySet_NextEntry(entry, &at, &element, &hash);)
+      elements.emplace_back(element);
+  return elements;
+}
+
+bool set_matches(const std::vector<Expected>& elements, PyObject* set) {
+  if (PySet_GET_SIZE(set) != static_cast<Py_ssize_t>(elements.size())) return false;
+  std::vector<PyObject*> now;
+  PyObject* element;
+  Py_hash_t hash;
+  for (Py_ssize_t at = 0; _PySet_NextEntry(set, &at, &element, &hash);) now.push_back(element);
+  std::sort(now.begin(), now.end());
+  return std::all_of(elements.begin(), elements.end(), [&](const Expected& expected) {
+    if (std::binary_search(now.begin(), now.end(), expected.object()))
+      return expected.matches(expected.object());
+    PyObject* kept = expected.kept();
+    return kept && is_constant(kept) && PySet_Contains(set, kept) == 1;
+  });
+}
+
+bool elements_match(const Fact& fact, PyObject* now) {
+  if (PyAnySet_Check(now)) return set_matches(fact.elements, now);
+  auto size = static_cast<Py_ssize_t>(fact.elements.size());
+  if (!PyTuple_Check(now) || PyTuple_GET_SIZE(now) != size) return false;
+  for (Py_ssize_t i = 0; i < size; i++)
+    if (!fact.elements[static_cast<size_t>(i)].matches(PyTuple_GET_ITEM(now, i))) return false;
+  return true;
+}
+
+bool has_elements(Kind kind, PyObject* entry) {
+  return (kind == Kind::Contents || kind == Kind::Function) && entry && !PyBytes_Check(entry);
+}
+
+Fact fact_of(const Location& location) {
+  Fact fact{location.kind, location.container, location.key};
+  PyObject* entry = location.entry.get();
+  if (has_elements(location.kind, entry)) {
+    fact.elements = expect_elements(entry);
+  } else {
+    fact.value = Expected(entry);
+  }
+  fact.code = Ref::borrow(reinterpret_cast<PyObject*>(location.where.code));
+  fact.instruction = location.where.instruction;
+  fact.variable = variable_at(location.kind, location.container, location.key.get());
+  return fact;
+}
+
+}  // namespace
+
+bool holds(const Fact& fact) {
+  Ref now = value_at(fact.kind, fact.container, fact.key.get());
+  if (has_elements(fact.kind, now.get())) return elements_match(fact, now.get());
+  return fact.value.matches(now.get());
+}
+
+Facts::Facts(const Log& log) {
+  for (const Root& root : log.roots()) root_names.push_back(root.name);
+  std::vector<int> index(log.locations().size(), -1);  // location -> fact
+  for (size_t i = 0; i < log.locations().size(); i++) {
+    if (!log.locations()[i].read) continue;
+    index[i] = static_cast<int>(facts.size());
+    facts.push_back(fact_of(log.locations()[i]));
+  }
+  auto fact = [&](int at) -> Fact& { return facts[static_cast<size_t>(at)]; };
+  auto hold = [&](PyObject* object) {
+    if (holders.count(object)) return;
+    const Known& known = *log.known(object);
+    Holder holder{object, Py_TYPE(object), Expected(object)};
+    holder.root = known.root;
+    if (known.origin != kUnknown) holder.parent = index[static_cast<size_t>(known.origin)];
+    holder.unknown = holder.parent < 0 && holder.root < 0;
+    if (holder.parent >= 0 && fact(holder.parent).kind == Kind::InstanceDict)
+      holder.slot = instance_dict_slot(fact(holder.parent).container);
+    bool held = holder.anchor.alive() != nullptr;
+    if (!held && holder.parent >= 0) {
+      holder.level = 1 + holders.at(fact(holder.parent).container).level;
+    } else if (!held && known.age != Age::Argument) {
+      holder.strong = Ref::borrow(object);
+    }
+    holders.emplace(object, std::move(holder));
+  };
+  // A container was found before anything was read of it, so parents come first.
+  for (const Fact& one : facts) {
+    hold(one.container);
+    if (one.kind == Kind::Class)
+      holders.at(one.container).type = reinterpret_cast<PyTypeObject*>(one.value.object());
+  }
+  for (const Location& location : log.locations())
+    if (location.written) hold(location.container);
+}
+
+const Holder* Facts::holder_of(PyObject* object) const {
+  auto found = holders.find(object);
+  return found == holders.end() ? nullptr : &found->second;
+}
+
+bool Facts::is_anchored(PyObject* object) const {
+  const Holder* holder = holder_of(object);
+  return holder && !holder->unknown;
+}
+
+}  // namespace fulgurite::pystate

@@ -1,0 +1,98 @@
+// What was read in a recorded run, in a form that outlives the run without keeping the program's
+// objects alive.
+#pragma once
+
+#include <Python.h>
+#include <c10/util/flat_hash_map.h>
+
+#include <string>
+#include <vector>
+
+#include "pystate/guards.h"
+#include "pystate/log.h"
+
+namespace fulgurite::pystate {
+
+// An object that a place is expected to hold. It may be gone: then `object` is an address that is
+// compared, never followed.
+class Expected {
+ public:
+  Expected() = default;
+  explicit Expected(PyObject* object);
+
+  // Whether `now` (null: nothing) is that object, or an equal constant.
+  bool matches(PyObject* now) const {
+    return now == object_ ? !weak_ || referent() == object_ : equals(now);
+  }
+  PyObject* object() const { return object_; }
+  // The object if it is certain to be alive, else null.
+  PyObject* alive() const;
+  // What is kept alive by this, or null.
+  PyObject* kept() const { return weak_ ? nullptr : keeper_.get(); }
+
+ private:
+  bool equals(PyObject* now) const;
+  PyObject* referent() const {
+    return reinterpret_cast<PyWeakReference*>(keeper_.get())->wr_object;
+  }
+
+  PyObject* object_ = nullptr;
+  Ref keeper_;  // the object, or a weak reference to it; empty for what can have neither
+  bool weak_ = false;
+};
+
+struct Fact {
+  Kind kind;
+  PyObject* container;  // see Holder
+  Ref key;
+  Expected value;
+  std::vector<Expected> elements;  // Contents; Function: code, defaults, defaults by name
+  Ref code;                        // where it was read first
+  int instruction = 0;
+  PyObject** variable = nullptr;  // see variable_at()
+  bool dropped = false;
+};
+
+// How the container of a fact is known to be alive when the fact is checked.
+struct Holder {
+  PyObject* object;
+  PyTypeObject* type;  // compared, never followed
+  Expected anchor;     // holds the object itself where it can be held, weakly or not
+  Ref strong;          // the object, where nothing else can keep it
+  int parent = -1;     // the fact that found it first; checked before it where there is no anchor
+  int level = 0;       // facts on objects of one level need only those of lower levels
+  int root = -1;
+  PyObject** slot = nullptr;  // of an instance dict: where its owner keeps it
+  bool unknown = false;       // nobody knows how the program gets there
+};
+
+struct Facts {
+  // `log` is settled. Only what was read is taken over.
+  explicit Facts(const Log& log);
+
+  std::vector<Fact> facts;
+  ska::flat_hash_map<PyObject*, Holder> holders;
+  std::vector<std::string> root_names;
+
+  const Holder* holder_of(PyObject* object) const;
+  // Whether the program can be trusted to find the same object again when all facts hold.
+  bool is_anchored(PyObject* object) const;
+  // "model.config.use_cache"
+  std::string path_of(const Fact& fact) const;
+  std::string path_of(PyObject* object) const;
+  std::string place_of(Kind kind, PyObject* container, PyObject* key) const;
+
+  // "model.config.use_cache was True, is now False"; the containers of the fact are alive.
+  std::string explain(const Fact& fact) const;
+  GuardDescription describe(const Fact& fact) const;
+};
+
+// Names for messages.
+const char* name_of(Kind kind);
+// A short text for a value; never runs Python code of the program.
+std::string short_repr(PyObject* value);
+
+// Whether the fact holds now, by looking. Its container is alive and of the type it had.
+bool holds(const Fact& fact);
+
+}  // namespace fulgurite::pystate

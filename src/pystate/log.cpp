@@ -1,0 +1,282 @@
+#include "pystate/log.h"
+
+#include <algorithm>
+
+namespace fulgurite::pystate {
+namespace {
+
+// Places that the contents of a container include.
+bool within_contents(Kind kind) {
+  return kind == Kind::Key || kind == Kind::Item || kind == Kind::Member || kind == Kind::Length ||
+         kind == Kind::Contents;
+}
+
+// Hashing and comparing such an object runs no Python code.
+bool has_plain_hash(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return (type->tp_hash == PyBaseObject_Type.tp_hash &&
+          type->tp_richcompare == PyBaseObject_Type.tp_richcompare) ||
+         (PyType_Check(object) && type->tp_hash == PyType_Type.tp_hash &&
+          type->tp_richcompare == PyType_Type.tp_richcompare) ||
+         type == &PyCFunction_Type || type == &PyFunction_Type;
+}
+
+bool is_plain_key(PyObject* key) {
+  if (is_constant(key)) return true;
+  if (!PyTuple_CheckExact(key)) return has_plain_hash(key);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++)
+    if (!is_plain_key(PyTuple_GET_ITEM(key, i))) return false;
+  return true;
+}
+
+}  // namespace
+
+size_t Log::IndexHash::operator()(const Index& index) const {
+  size_t hash = reinterpret_cast<size_t>(index.container) * 0x9E3779B97F4A7C15ull;
+  hash ^= (reinterpret_cast<size_t>(index.key) >> 4) * 0xC2B2AE3D27D4EB4Full;
+  hash ^= static_cast<size_t>(index.kind);
+  return hash ^ (hash >> 29);
+}
+
+Log::Log(std::vector<Root> roots) : roots_(std::move(roots)) {
+  canonical_ = Ref::steal(PyDict_New());
+  locations_.reserve(2048);
+  index_.reserve(4096);
+  known_.reserve(4096);
+  for (size_t i = 0; i < roots_.size(); i++) {
+    add_old(roots_[i].object, kUnknown, static_cast<int32_t>(i));
+    auto found = known_.find(roots_[i].object);
+    if (roots_[i].argument && found != known_.end()) found->second.age = Age::Argument;
+  }
+}
+
+Log::~Log() {
+  for (auto& [object, known] : known_) Py_DECREF(object);
+}
+
+const Known* Log::known(PyObject* object) const {
+  auto found = known_.find(object);
+  return found == known_.end() ? nullptr : &found->second;
+}
+
+bool Log::is_old(PyObject* object) const {
+  const Known* about = known(object);
+  return about && about->age != Age::Fresh;
+}
+
+bool Log::is_fresh(PyObject* object) const {
+  const Known* about = known(object);
+  return about ? about->age == Age::Fresh : is_tensor(object);
+}
+
+void Log::add_old(PyObject* object, LocationId origin, int32_t root) {
+  if (!object || is_atomic(object)) return;
+  if (!known_.emplace(object, Known{Age::Old, origin, root}).second) return;
+  Py_INCREF(object);
+  adopt_parts(object);
+}
+
+void Log::add_fresh(PyObject* object) {
+  if (!object || is_atomic(object)) return;
+  auto [found, added] = known_.emplace(object, Known{Age::Fresh});
+  if (added) {
+    Py_INCREF(object);
+  } else if (found->second.origin == kUnknown && found->second.root < 0) {
+    found->second.age = Age::Fresh;
+  }
+}
+
+LocationId Log::read(Kind kind, PyObject* container, PyObject* key) {
+  auto found = known_.find(container);
+  if (found == known_.end()) {
+    if (is_tensor(container)) return kUnknown;
+    add_old(container, kUnknown);
+  } else {
+    Known& about = found->second;
+    if (about.age == Age::Fresh) return kUnknown;
+    if (about.age == Age::Argument) {
+      pass_on(Known(about), kind, container, key);
+      return kUnknown;
+    }
+    if (within_contents(kind)) {
+      if (about.appended != kUnknown) return read_appended(container);
+      if (about.contents != kUnknown) return about.contents;
+    }
+  }
+  LocationId id = locate(kind, container, key);
+  Location& location = locations_[id];
+  if (!location.written) location.read = true;
+  return id;
+}
+
+void Log::write(Kind kind, PyObject* container, PyObject* key) {
+  if (is_fresh(container)) return;
+  add_old(container, kUnknown);
+  Known about = known_.find(container)->second;
+  if (within_contents(kind)) {
+    if (about.appended != kUnknown) about.contents = read_appended(container);
+    keep_contents(container);
+    if (about.contents != kUnknown && locations_[about.contents].written) return;
+  }
+  LocationId id = locate(kind, container, key);
+  Location& location = locations_[id];
+  // New contents are made from the old ones.
+  if (kind == Kind::Contents && about.age != Age::Argument) location.read = true;
+  bool inserts = kind == Kind::Key && !value_at(kind, container, key);
+  if (!location.written || inserts) location.order = ++order_;
+  if (!location.written) location.where = here;
+  location.written = true;
+}
+
+void Log::append(PyObject* list) {
+  if (is_fresh(list)) return;
+  add_old(list, kUnknown);
+  const Known about = known_.find(list)->second;
+  if (about.contents != kUnknown) return write(Kind::Contents, list);
+  if (about.appended != kUnknown) return;
+  LocationId id = locate(Kind::Appended, list, nullptr);
+  locations_[id].written = true;
+  locations_[id].order = ++order_;
+  known_.find(list)->second.appended = id;
+}
+
+// A list to which items were put is now looked at: the first items are what it held at first.
+LocationId Log::read_appended(PyObject* list) {
+  Known& about = known_.find(list)->second;
+  Location& appended = locations_[about.appended];
+  Py_ssize_t size = std::min(PyLong_AsSsize_t(appended.entry.get()), PyList_GET_SIZE(list));
+  Ref first = Ref::steal(PyTuple_New(size));
+  for (Py_ssize_t i = 0; i < size; i++)
+    PyTuple_SET_ITEM(first.get(), i, Py_NewRef(PyList_GET_ITEM(list, i)));
+  Where where = appended.where;
+  uint32_t order = appended.order;
+  appended.written = false;
+  about.appended = kUnknown;
+  bool argument = about.age == Age::Argument;
+  contents_.emplace(list, std::move(first));
+  LocationId id = locate(Kind::Contents, list, nullptr);
+  Location& contents = locations_[id];
+  contents.read = !argument;
+  contents.written = true;
+  contents.where = where;
+  contents.order = order;
+  return id;
+}
+
+LocationId Log::find(Kind kind, PyObject* container, PyObject* key) const {
+  auto found = index_.find(Index{kind, container, key});
+  return found == index_.end() ? kUnknown : found->second;
+}
+
+LocationId Log::locate(Kind kind, PyObject* container, PyObject* key) {
+  LocationId known = find(kind, container, key);
+  if (known != kUnknown) return known;
+  Ref entry;
+  if (kind == Kind::Contents) entry = Ref::borrow(first_contents(container));
+  if (!entry) entry = value_at(kind, container, key);
+  auto id = static_cast<LocationId>(locations_.size());
+  locations_.push_back({kind, false, false, container, Ref::borrow(key), entry, here});
+  index_.emplace(Index{kind, container, key}, id);
+  if (kind == Kind::Contents) known_.find(container)->second.contents = id;
+  if (!entry) return id;
+  if (kind == Kind::Contents || kind == Kind::Function) {
+    if (PyTuple_Check(entry.get()))
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(entry.get()); i++)
+        adopt(PyTuple_GET_ITEM(entry.get(), i), id);
+    PyObject* element;
+    Py_hash_t hash;
+    if (PyAnySet_Check(entry.get()))
+      for (Py_ssize_t at = 0; _PySet_NextEntry(entry.get(), &at, &element, &hash);)
+        adopt(element, id);
+  } else if (kind != Kind::Buffer) {
+    adopt(entry.get(), id);
+  }
+  return id;
+}
+
+void Log::adopt(PyObject* value, LocationId from) { add_old(value, from); }
+
+void Log::adopt_parts(PyObject* object) {
+  if (PyFunction_Check(object)) return;  // there are many, and few of them run
+  if (PyCFunction_Check(object)) {
+    PyObject* self = PyCFunction_GET_SELF(object);
+    if (!self || !is_mutable_container(self)) return;
+  }
+  if (PyTuple_Check(object) && is_constant(object)) return;
+  read_parts(object);
+}
+
+void Log::read_parts(PyObject* object) {
+  for (Py_ssize_t i = 0; i < part_count(object); i++) {
+    Ref key = Ref::steal(PyLong_FromSsize_t(i));
+    read(Kind::Part, object, canonical_key(key.get()));
+  }
+}
+
+void Log::pass_on(const Known& owner, Kind kind, PyObject* container, PyObject* key) {
+  if (kind != Kind::Key && kind != Kind::Item && kind != Kind::Contents && kind != Kind::Part)
+    return;
+  Ref value = value_at(kind, container, key);
+  auto one = [&](PyObject* object) {
+    if (is_tensor(object)) return;
+    add_old(object, kUnknown, owner.root);
+    auto found = known_.find(object);
+    bool container = is_mutable_container(object) || PyTuple_Check(object);
+    if (found != known_.end() && container) found->second.age = Age::Argument;
+  };
+  if (!value) return;
+  if (kind != Kind::Contents) return one(value.get());
+  if (PyTuple_Check(value.get()))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value.get()); i++)
+      one(PyTuple_GET_ITEM(value.get(), i));
+}
+
+PyObject* Log::first_contents(PyObject* container) const {
+  auto found = contents_.find(container);
+  return found == contents_.end() ? nullptr : found->second.get();
+}
+
+void Log::keep_contents(PyObject* container) {
+  if (contents_.count(container)) return;
+  LocationId contents = known_.find(container)->second.contents;
+  contents_.emplace(container,
+                    contents != kUnknown ? locations_[contents].entry : contents_of(container));
+}
+
+PyObject* Log::canonical_key(PyObject* key) {
+  if (PyUnicode_CheckExact(key)) {
+    if (PyUnicode_CHECK_INTERNED(key)) return key;
+    Py_INCREF(key);
+    PyUnicode_InternInPlace(&key);
+    Py_DECREF(key);  // kept alive by the program: it is its key, or another equal one in use
+    return key;
+  }
+  if (!is_plain_key(key)) return nullptr;
+  PyObject* canonical = PyDict_SetDefault(canonical_.get(), key, key);
+  if (!canonical) PyErr_Clear();
+  return canonical;
+}
+
+void Log::settle() {
+  auto only_here = [](PyObject* object, const Known& known) {
+    bool loose = known.age == Age::Fresh || (known.origin == kUnknown && known.root < 0);
+    return loose && Py_REFCNT(object) == 1;
+  };
+  for (bool again = true; again;) {
+    std::vector<PyObject*> leaving;
+    for (auto& [object, known] : known_)
+      if (only_here(object, known)) leaving.push_back(object);
+    // An address may be used again, so what is known of it goes before the object does.
+    for (PyObject* object : leaving) known_.erase(object);
+    for (PyObject* object : leaving) Py_DECREF(object);
+    again = !leaving.empty();
+  }
+  for (Location& location : locations_) {
+    const Known* about = known(location.container);
+    if (about && about->age != Age::Fresh) continue;
+    location.read = location.written = false;
+    location.entry = Ref();
+  }
+}
+
+}  // namespace fulgurite::pystate

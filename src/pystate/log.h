@@ -1,0 +1,125 @@
+// The record of one run: which places in which objects were read before they were written, what
+// they held at first, and which were written.
+#pragma once
+
+#include <Python.h>
+#include <c10/util/flat_hash_map.h>
+
+#include <string>
+#include <vector>
+
+#include "pystate/ref.h"
+#include "pystate/values.h"
+
+namespace fulgurite::pystate {
+
+using LocationId = int32_t;
+constexpr LocationId kUnknown = -1;
+
+// A point in the program. The code object is kept alive by the recording.
+struct Where {
+  PyCodeObject* code = nullptr;
+  int instruction = 0;
+};
+
+struct Location {
+  Kind kind;
+  bool read = false;  // before any write: its entry value must be the same in a later run
+  bool written = false;
+  PyObject* container;  // kept alive by the log
+  Ref key;              // empty for kinds without
+  Ref entry;            // what it held at first; empty if nothing
+  Where where;          // of the first touch, or of the first write
+  uint32_t order = 0;   // of writes; a key that is put back after its removal counts anew
+};
+
+enum class Age : uint8_t {
+  Old,       // made before the run: what it holds is a fact to be checked
+  Fresh,     // made by the run: neither guarded nor restored
+  Argument,  // a container whose contents the caller checks by itself
+};
+
+struct Known {
+  Age age;
+  LocationId origin = kUnknown;    // the place where it was found first
+  int32_t root = -1;               // or which root it is, or belongs to
+  LocationId contents = kUnknown;  // the location of its contents, which covers all others
+  LocationId appended = kUnknown;
+};
+
+struct Root {
+  std::string name;
+  PyObject* object;
+  bool argument = false;  // see Age::Argument
+};
+
+class Log {
+ public:
+  explicit Log(std::vector<Root> roots);
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  const Known* known(PyObject* object) const;
+  bool is_old(PyObject* object) const;
+  // Made by the run, as far as is known: a tensor that was found nowhere is a result.
+  bool is_fresh(PyObject* object) const;
+  void add_old(PyObject* object, LocationId origin, int32_t root = -1);
+  void add_fresh(PyObject* object);
+
+  // Notes a read; returns the location, or kUnknown where none is needed.
+  LocationId read(Kind kind, PyObject* container, PyObject* key = nullptr);
+  // Notes a write, to be called before it happens. A dict or set is copied first.
+  void write(Kind kind, PyObject* container, PyObject* key = nullptr);
+  // Notes that items will be put at the end of a list.
+  void append(PyObject* list);
+
+  // The one object that stands for all equal keys, borrowed; null where looking the key up could
+  // run Python code.
+  PyObject* canonical_key(PyObject* key);
+
+  // Notes what a function, a bound method or the like consists of.
+  void read_parts(PyObject* object);
+
+  LocationId find(Kind kind, PyObject* container, PyObject* key) const;
+  // What a container that was written held at first, as contents_of(); null if not written.
+  PyObject* first_contents(PyObject* container) const;
+
+  // Lets go of what only the log keeps alive: objects made by the run, and objects of unknown
+  // origin with what was noted about them. No more notes after this.
+  void settle();
+
+  std::vector<Location>& locations() { return locations_; }
+  const std::vector<Location>& locations() const { return locations_; }
+  const std::vector<Root>& roots() const { return roots_; }
+
+  Where here;  // where the program is
+
+ private:
+  struct Index {
+    Kind kind;
+    PyObject* container;
+    PyObject* key;
+    bool operator==(const Index&) const = default;
+  };
+  struct IndexHash {
+    size_t operator()(const Index& index) const;
+  };
+
+  LocationId locate(Kind kind, PyObject* container, PyObject* key);
+  void adopt(PyObject* value, LocationId from);
+  void adopt_parts(PyObject* object);
+  void pass_on(const Known& owner, Kind kind, PyObject* container, PyObject* key);
+  LocationId read_appended(PyObject* list);
+  void keep_contents(PyObject* container);
+
+  std::vector<Root> roots_;
+  std::vector<Location> locations_;
+  ska::flat_hash_map<Index, LocationId, IndexHash> index_;
+  ska::flat_hash_map<PyObject*, Known> known_;   // owns a reference to each
+  ska::flat_hash_map<PyObject*, Ref> contents_;  // of containers, before the first write
+  Ref canonical_;
+  uint32_t order_ = 0;
+};
+
+}  // namespace fulgurite::pystate

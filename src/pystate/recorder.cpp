@@ -1,0 +1,239 @@
+#include "pystate/recorder.h"
+
+#include <exception>
+
+#include "base/error.h"
+#include "pystate/attributes.h"
+#include "pystate/expected_code.h"
+#include "pystate/opcodes.h"
+#include "pystate/packages.h"
+
+namespace fulgurite::pystate {
+namespace {
+
+thread_local Recorder* active = nullptr;
+uint64_t recordings = 0;  // changed with the GIL held
+
+bool is_special_name(PyObject* name) {
+  Py_ssize_t size = PyUnicode_GET_LENGTH(name);
+  auto at = [name](Py_ssize_t index) { return PyUnicode_READ_CHAR(name, index); };
+  return size > 4 && at(0) == '_' && at(1) == '_' && at(size - 1) == '_' && at(size - 2) == '_';
+}
+
+bool is_module_body(Frame* frame) {
+  static PyObject* const name = interned("<module>");
+  const Frame* caller = caller_of(frame);
+  return code_of(frame)->co_name == name && caller &&
+         file_of(code_of(caller)).starts_with("<frozen importlib");
+}
+
+// "\n  at file:line", as an error shows it.
+std::string at_line(const Where& where) {
+  if (!where.code) return "";
+  return fmt::format("\n  at {}:{}", file_of(where.code),
+                     PyCode_Addr2Line(where.code, where.instruction * 2));
+}
+
+const char* utf8(PyObject* string) {
+  const char* text = PyUnicode_Check(string) ? PyUnicode_AsUTF8(string) : nullptr;
+  if (!text) PyErr_Clear();
+  return text ? text : "?";
+}
+
+}  // namespace
+
+Recorder::Recorder(std::vector<Root> roots, ImpureSet raised, PyObject* error_type)
+    : log(std::move(roots)),
+      raised_(raised),
+      error_type_(Ref::borrow(error_type)),
+      id_(++recordings) {}
+
+Recorder::~Recorder() {
+  if (active == this) stop();
+}
+
+void Recorder::start() {
+  if (active) user_error("this thread is being recorded already");
+  previous_ = trace_function();
+  Py_XINCREF(previous_.argument);
+  active = this;
+  // sys.gettrace() is to give what it gave before, so a debugger's object stays in its place.
+  PyEval_SetTrace(trace, previous_.argument);
+}
+
+bool Recorder::stop() {
+  if (active != this) return false;
+  active = nullptr;
+  bool still_there = trace_function().function == trace;
+  if (still_there) PyEval_SetTrace(previous_.function, previous_.argument);
+  Py_CLEAR(previous_.argument);
+  return still_there;
+}
+
+void Recorder::impure(Impure kind, std::string what) {
+  for (const Impurity& known : impurities)
+    if (known.kind == kind && known.what == what) return;
+  bool raises = raised_ & only(kind);
+  if (raises && !to_raise_) to_raise_ = fmt::format("the function {}{}", what, at_line(log.here));
+  impurities.push_back({kind, std::move(what), log.here, raises});
+}
+
+void Recorder::expect_fresh(const Instruction& at, PyTypeObject* type) {
+  pending_.push_back({at.frame, at.next, type});
+}
+
+int Recorder::trace(PyObject*, PyFrameObject* frame, int what, PyObject* value) {
+  Recorder* self = active;
+  if (!self) return 0;
+  if (int failed = self->forward(frame, what, value)) return failed;
+  try {
+    if (what == PyTrace_OPCODE) self->on_opcode(frame);
+    if (what == PyTrace_CALL) self->on_call(frame);
+    if (what == PyTrace_RETURN) self->on_return(frame, value);
+  } catch (const std::exception& error) {
+    self->impure(Impure::Unreviewed, error.what());
+  }
+  PyErr_Clear();
+  if (!self->to_raise_ || what != PyTrace_OPCODE) return 0;
+  PyErr_SetString(self->error_type_.get(), self->to_raise_->c_str());
+  self->to_raise_.reset();
+  return -1;
+}
+
+int Recorder::forward(PyFrameObject* frame, int what, PyObject* value) {
+  if (!previous_.function || what == PyTrace_OPCODE) return 0;
+  return previous_.function(previous_.argument, frame, what, value);
+}
+
+const CodeReview& Recorder::review(PyCodeObject* code) {
+  if (code == last_code_) return *last_review_;
+  CodeReview& found = review_of(code);
+  if (found.noted_by != id_) {
+    found.noted_by = id_;
+    codes_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(code)));
+    expect_code(code);
+  }
+  last_code_ = code;
+  last_review_ = &found;
+  return found;
+}
+
+// Whether the instructions of a frame are seen; those of a frame that ran before are not.
+bool Recorder::is_watched(const Frame* frame) {
+  PyFrameObject* object = frame ? object_of(frame) : nullptr;
+  return object && has_opcode_events(object);
+}
+
+void Recorder::on_call(PyFrameObject* object) {
+  Frame* frame = frame_of(object);
+  Treatment treatment = review(code_of(frame)).treatment;
+  if (treatment == Treatment::Library)
+    treatment = is_watched(caller_of(frame)) ? Treatment::Watched : Treatment::Exempt;
+  bool watched = treatment == Treatment::Watched && !paused_by_;
+  if (!previous_.function) set_line_events(object, false);
+  set_opcode_events(object, watched);
+  if (paused_by_ || treatment == Treatment::Exempt) return;
+  if (treatment == Treatment::Closed) {
+    paused_by_ = frame;
+    until_return_ = true;
+  } else if (treatment == Treatment::Message) {
+    impure(Impure::Message, fmt::format("calls {}", utf8(code_of(frame)->co_qualname)));
+    paused_by_ = frame;
+    until_return_ = true;
+  } else if (is_module_body(frame)) {
+    impure(Impure::Import, fmt::format("imports {}", file_of(code_of(frame))));
+    set_opcode_events(object, false);
+    paused_by_ = frame;
+    until_return_ = true;
+  } else {
+    enter(frame);
+  }
+}
+
+void Recorder::enter(Frame* frame) {
+  log.here = {code_of(frame), instruction_of(frame)};
+  if (generator_of(frame)) enter_generator(frame);
+  if (resumes(frame)) return;
+  PyCodeObject* code = code_of(frame);
+  if (code->co_flags & CO_VARKEYWORDS) {  // made by the call itself
+    int index = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS);
+    PyObject* keywords = locals_of(frame)[index];
+    if (keywords && PyCell_Check(keywords)) keywords = PyCell_GET(keywords);
+    if (keywords && PyDict_CheckExact(keywords)) log.add_fresh(keywords);
+  }
+  PyObject* names = mapping_of(frame);
+  if (names && names != globals_of(frame) && !log.known(names)) log.add_fresh(names);
+  if (code->co_argcount) {
+    enter_initialiser(frame);
+    if (entered_from_c(frame)) enter_from_c(frame);
+  }
+  if (PyFunctionObject* function = function_of(frame))
+    enter_function(reinterpret_cast<PyObject*>(function));
+}
+
+void Recorder::enter_generator(Frame* frame) {
+  bool ours = resumes(frame) ? generators_.count(frame) != 0 : !log.is_old(generator_of(frame));
+  if (!ours)
+    impure(Impure::Iterator, fmt::format("goes on with the generator {}(), which was made before",
+                                         utf8(code_of(frame)->co_name)));
+  generators_.insert(frame);
+}
+
+// The object that a type's call is making is new before its __init__ ends.
+void Recorder::enter_initialiser(Frame* frame) {
+  PyObject* self = first_parameter(frame);
+  if (pending_.empty() || !self) return;
+  const Pending& making = pending_.back();
+  if (making.type && making.frame == caller_of(frame) && Py_TYPE(self) == making.type)
+    log.add_fresh(self);
+}
+
+// C code calls special methods that no instruction names.
+void Recorder::enter_from_c(Frame* frame) {
+  PyObject* self = first_parameter(frame);
+  PyObject* name = code_of(frame)->co_name;
+  if (self && is_special_name(name)) read_type(*this, Py_TYPE(self), name);
+}
+
+void Recorder::enter_function(PyObject* function) {
+  static PyObject* const first_part = PyLong_FromLong(0);
+  PyObject* key = log.canonical_key(first_part);
+  if (log.is_fresh(function) || log.find(Kind::Part, function, key) != kUnknown) return;
+  log.read(Kind::Function, function);
+  log.read_parts(function);
+  if (PyObject* defaults = PyFunction_GET_KW_DEFAULTS(function)) log.read(Kind::Contents, defaults);
+}
+
+void Recorder::on_opcode(PyFrameObject* object) {
+  Frame* frame = frame_of(object);
+  PyCodeObject* code = code_of(frame);
+  const CodeReview& known = review(code);
+  int index = instruction_of(frame);
+  if (index < 0 || index >= known.count) return;
+  PyObject** end = stack_end(frame);
+  while (!pending_.empty() && pending_.back().frame == frame) {
+    Pending made = pending_.back();
+    pending_.pop_back();
+    if (made.next == index && (!made.type || Py_TYPE(end[-1]) == made.type)) log.add_fresh(end[-1]);
+  }
+  if (paused_by_) {
+    if (until_return_ || paused_by_ != frame) return;
+    paused_by_ = nullptr;
+  }
+  log.here = {code, index};
+  auto [opcode, argument, next] = decode(known, index);
+  observe(*this, {frame, code, opcode, argument, next, end});
+}
+
+void Recorder::on_return(PyFrameObject* object, PyObject*) {
+  Frame* frame = frame_of(object);
+  set_opcode_events(object, false);
+  if (!previous_.function) set_line_events(object, true);
+  while (!pending_.empty() && pending_.back().frame == frame) pending_.pop_back();
+  if (paused_by_ == frame) {
+    paused_by_ = nullptr;
+    until_return_ = false;
+  }
+}
+
+}  // namespace fulgurite::pystate

@@ -1,0 +1,99 @@
+// Watches the instructions of one thread and notes in a log what they read and write.
+//
+// A trace function written in C is called just before each instruction of the user's and the
+// libraries' Python code. The value stack is valid then, so that the container, the key, the new
+// value, the callee and its arguments are at hand. No code is changed.
+#pragma once
+
+#include <Python.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pystate/code_review.h"
+#include "pystate/impurity.h"
+#include "pystate/interpreter.h"
+#include "pystate/log.h"
+
+namespace fulgurite::pystate {
+
+// The instruction that is about to run.
+struct Instruction {
+  Frame* frame;
+  PyCodeObject* code;
+  int opcode;
+  int argument;
+  int next;        // the instruction after it
+  PyObject** end;  // one past the top of the value stack
+
+  PyObject* top(int depth = 0) const { return end[-1 - depth]; }
+  PyObject* name(int index) const { return PyTuple_GET_ITEM(code->co_names, index); }
+};
+
+class Recorder {
+ public:
+  Recorder(std::vector<Root> roots, ImpureSet raised, PyObject* error_type);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // The trace function is installed and removed on the calling thread. stop() says whether it was
+  // still there.
+  void start();
+  bool stop();
+
+  Log log;
+  std::vector<Impurity> impurities;
+
+  void impure(Impure kind, std::string what);
+
+  // The instruction's result, if it has one, will be a new object (of the type, if given).
+  void expect_fresh(const Instruction& at, PyTypeObject* type = nullptr);
+  // Nothing is noted until the frame goes on with another instruction.
+  void pause(const Instruction& at) { paused_by_ = at.frame; }
+
+  // Calls of functools.lru_cache wrappers that ran the function, by wrapper and key of the result.
+  struct FilledCache {
+    Ref wrapper, key;
+  };
+  std::vector<FilledCache> filled_caches;
+
+  // The context variables before the first of them was written; empty if none was.
+  Ref context;
+
+ private:
+  struct Pending {
+    const Frame* frame;
+    int next;
+    PyTypeObject* type;
+  };
+
+  static int trace(PyObject* argument, PyFrameObject* frame, int what, PyObject* value);
+  int forward(PyFrameObject* frame, int what, PyObject* value);
+  void on_call(PyFrameObject* object);
+  static bool is_watched(const Frame* frame);
+  void on_opcode(PyFrameObject* object);
+  void on_return(PyFrameObject* object, PyObject* value);
+  void enter(Frame* frame);
+  void enter_generator(Frame* frame);
+  void enter_function(PyObject* function);
+  void enter_from_c(Frame* frame);
+  void enter_initialiser(Frame* frame);
+  const CodeReview& review(PyCodeObject* code);
+
+  ImpureSet raised_;
+  Ref error_type_;
+  std::optional<std::string> to_raise_;
+  TraceFunction previous_;
+  std::vector<Pending> pending_;
+  const Frame* paused_by_ = nullptr;
+  bool until_return_ = false;  // paused until the frame returns, not until its next instruction
+  ska::flat_hash_set<const Frame*> generators_;  // that started in this run
+  std::vector<Ref> codes_;
+  uint64_t id_;
+  PyCodeObject* last_code_ = nullptr;
+  const CodeReview* last_review_ = nullptr;
+};
+
+}  // namespace fulgurite::pystate

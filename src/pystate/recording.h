@@ -1,0 +1,69 @@
+// Records which Python state a program reads and writes: guards, effects, and what is neither.
+//
+//   Recording recording({.roots = {{"model", model}, {"x", x}}});
+//   ... run the program on this thread ...
+//   recording.stop();
+//   if (failed) recording.undo();     // the state is what it was before
+//   else auto [guards, effects] = recording.outcome();
+//
+// All members need the GIL. Threads record independently of each other.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "pystate/effects.h"
+#include "pystate/guards.h"
+#include "pystate/impurity.h"
+#include "pystate/log.h"
+
+namespace fulgurite::pystate {
+
+class Recording {
+ public:
+  struct Options {
+    // Objects that the program starts from, by the names that messages use. Those not marked as
+    // arguments have to be the very same in later runs.
+    std::vector<Root> roots;
+    // Kinds that raise an error of this type before they happen.
+    ImpureSet raised = 0;
+    PyObject* error_type = nullptr;
+  };
+
+  // Starts. A trace function that is set on the thread (a debugger's, a coverage tool's) sees the
+  // lines as before, and is put back at the end. UserError if the thread is recorded already.
+  explicit Recording(Options options);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  void stop();
+
+  // After stop():
+
+  // False if the program replaced the trace function: then nothing below is to be relied on.
+  bool complete() const;
+  const std::vector<Impurity>& impurities() const;
+  // Whether the object was there before the run, as far as the run has seen it.
+  bool is_old(PyObject* object) const;
+  // Puts back what the program wrote. False if something could not be put back.
+  bool undo();
+  // The guards are about the state before the run, the effects about that after it. Once only.
+  struct Outcome {
+    Guards guards;
+    Effects effects;
+  };
+  Outcome outcome();
+  // The user's file and line of something that was noted.
+  struct Line {
+    std::string file;
+    int line = 0;
+  };
+  static Line line_of(const Where& where);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace fulgurite::pystate
