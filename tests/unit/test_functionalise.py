@@ -4,10 +4,17 @@ import pytest
 import torch
 
 from tests.unit.passes_check import check
-from tests.unit.writing_programs import PROGRAMS
+from tests.unit.programs import PROGRAMS
+from tests.unit.test_capture_cases import CASES
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name):
     with torch.no_grad():
         check(*PROGRAMS[name])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_whatever_can_be_captured(name):
+    """Under autograd, too; what gives gradients to the caller is not functionalised."""
+    check(*CASES[name], always_pure=False)
