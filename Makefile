@@ -2,6 +2,9 @@
 PYTHON := .venv/bin/python
 # What lint looks at: files that differ from here.
 BASE ?= origin/main
+# Options of the conformance suite and of the benchmarks; see their --help.
+CONFORMANCE ?= --quick
+BENCH ?=
 
 .PHONY: help setup build test gates demo sanitize conformance bench wheel format lint clean
 
@@ -27,11 +30,11 @@ demo: setup  ## what fulgurite does, in a terminal
 sanitize: setup  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	scripts/sanitize.sh
 
-conformance: setup  ## fulgurite against eager over PyTorch's own operator databases
-	$(PYTHON) -m tests.conformance
+conformance: setup  ## fulgurite against eager: operators, modules, optimizers, models; hours if --full
+	$(PYTHON) -m tests.conformance $(CONFORMANCE)
 
 bench: setup  ## fulgurite against eager, measured
-	$(PYTHON) -m bench
+	$(PYTHON) -m bench $(BENCH)
 
 wheel: setup  ## dist/fulgurite-*.whl
 	$(PYTHON) -m pip wheel . --no-build-isolation --no-deps --wheel-dir dist

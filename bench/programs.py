@@ -109,7 +109,14 @@ def gpt2(layers: int = 12) -> Workload:
     """As deep as the smallest of OpenAI's, but narrow: tracing and guards know no widths."""
     from transformers import GPT2Config, GPT2LMHeadModel  # noqa: PLC0415  an optional package
 
-    configuration = GPT2Config(vocab_size=1024, n_positions=128, n_embd=96, n_layer=layers)
+    configuration = GPT2Config(
+        vocab_size=1024,
+        n_positions=128,
+        n_embd=96,
+        n_layer=layers,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
     return language_model(GPT2LMHeadModel(configuration), 1024, (1, 32))
 
 

@@ -29,4 +29,5 @@ def milliseconds(seconds: float) -> str:
 
 def ratio_cell(timing: Timing) -> str:
     """1.07x (1.02-1.11): the median of the ratios to eager in each round, and their quartiles."""
-    return f"{timing.ratio:.2f}x ({timing.low:.2f}-{timing.high:.2f})"
+    digits = 2 if timing.ratio > 0.1 else 5
+    return f"{timing.ratio:.{digits}f}x ({timing.low:.{digits}f}-{timing.high:.{digits}f})"

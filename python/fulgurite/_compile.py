@@ -35,11 +35,13 @@ def on_miss(function, key, declined, args, kwargs):
         if declined:
             raise Unsupported(f"{declined}; fulgurite compiles plain strided torch.Tensor only")
         entry, result = _compile(function, key, signature, args, kwargs)
+        if entry is not None:
+            return _first_run(function, entry, args, kwargs)
     except Unsupported as reason:
         if state.options.fallback == "error":
             raise
         return _run_eagerly(function, key, Record(signature, reason=str(reason)), args, kwargs)
-    return result() if entry is None else _first_run(function, entry, args, kwargs)
+    return result()
 
 
 def _run_eagerly(function, key, record, args, kwargs):

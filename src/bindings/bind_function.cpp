@@ -266,6 +266,9 @@ std::shared_ptr<Entry> make_entry(const CallKey& key, std::shared_ptr<Compiled> 
 
 nb::object run_now(nb::handle function, std::shared_ptr<Entry> entry, nb::tuple args,
                    nb::dict keywords) {
+  if (!entry->holds())
+    throw Unsupported("what the function depends on is not the same after its capture: " +
+                      entry->changed());
   GivenCall call(args, keywords, checked(function)->state->offsets);
   nb::object result = nb::steal(run_entry(*entry, call.arguments));
   if (!result.is_valid()) throw nb::python_error();

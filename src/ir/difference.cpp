@@ -3,6 +3,7 @@
 #include "ir/call_text.h"
 #include "ir/literal.h"
 #include "ir/print.h"
+#include "ir/retyping.h"
 #include "ir/tree_text.h"
 #include "ir/verify.h"
 
@@ -54,7 +55,7 @@ class Comparison {
     if (a_.inputs.size() != b_.inputs.size())
       return fmt::format("{} inputs and {}", a_.inputs.size(), b_.inputs.size());
     for (size_t i = 0; i < a_.inputs.size(); ++i)
-      if (std::string found = ends(a_.inputs[i].id, b_.inputs[i].id); !found.empty())
+      if (std::string found = input(a_.inputs[i].id, b_.inputs[i].id); !found.empty())
         return fmt::format("input {}: {}", i, found);
     if (std::string found = all_calls(); !found.empty()) return found;
     return outputs();
@@ -85,7 +86,7 @@ class Comparison {
       if (!arguments(a.args[i], b.args[i]))
         return "argument " + a.op.aten->schema().arguments().at(i).name();
     for (size_t i = 0; i < a.results.size(); ++i)
-      if (std::string found = results(a.results[i], b.results[i]); !found.empty())
+      if (std::string found = results(a, b, i); !found.empty())
         return fmt::format("result {}: {}", i, found);
     return retyped(a, b);
   }
@@ -99,25 +100,30 @@ class Comparison {
     return true;
   }
 
-  std::string results(const Arg& a, const Arg& b) {
+  std::string results(const Call& left, const Call& right, size_t index) {
+    const Arg &a = left.results[index], &b = right.results[index];
     if (a.kind != b.kind || a.values.size() != b.values.size()) return "another kind";
-    for (size_t i = 0; i < a.values.size(); ++i)
-      if (std::string found = values(a.values[i], b.values[i]); !found.empty()) return found;
-    return a.kind == Arg::Kind::Constant && !same_constant(a.constant, b.constant) ? "the value"
-                                                                                   : "";
-  }
-
-  std::string values(ValueId a, ValueId b) {
-    if (!values_.pair(a, b)) return "which of the values it is";
-    if (a == kNoValue) return "";
-    return types(type_of(a_, a), type_of(b_, b));
+    for (size_t i = 0; i < a.values.size(); ++i) {
+      const ValueId x = a.values[i], y = b.values[i];
+      if (!values_.pair(x, y)) return "which of the values it is";
+      if (x == kNoValue) continue;
+      const std::string found = types(type_after(a_, left, x), type_after(b_, right, y));
+      if (!found.empty()) return found;
+    }
+    const bool constant = a.kind == Arg::Kind::Constant;
+    return constant && !same_constant(a.constant, b.constant) ? "the value" : "";
   }
 
   // An input or an output.
   std::string ends(ValueId a, ValueId b) {
-    if (std::string found = values(a, b); !found.empty() || a == kNoValue) return found;
+    if (!values_.pair(a, b)) return "which of the values it is";
     const bool left = type_of(a_, a).requires_grad, right = type_of(b_, b).requires_grad;
     return left == right ? "" : "whether it requires grad";
+  }
+
+  std::string input(ValueId a, ValueId b) {
+    const std::string found = ends(a, b);
+    return found.empty() ? types(type_of(a_, a), type_of(b_, b)) : found;
   }
 
   std::string retyped(const Call& a, const Call& b) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ir/call_text.h"
+#include "ir/retyping.h"
 #include "ir/surroundings.h"
 #include "ir/tree_text.h"
 
@@ -73,6 +74,7 @@ class Program {
     if (!call.executor.empty()) fmt::format_to(end(), "  # executor: {}", one_line(call.executor));
     out_ += '\n';
     body(call.body, call.mode, -1);
+    retyped_.clear();
     out_ += "  return";
     bool first = true;
     for (const Arg& result : call.results) {
@@ -148,9 +150,17 @@ class Program {
   }
 
   void call_lines(const Call& call, int indent) {
+    const bool shows_body = call.op.aten && options_.depth > 0;
+    const Retypings before = shows_body ? retyped_ : Retypings();
     out_ += indentation(indent);
-    comments(call, calls_.append(out_, call), indent);
-    if (call.op.aten && options_.depth > 0) body_comments(call, options_.depth, indent);
+    const std::string note = calls_.append(out_, call);
+    retype(call, retyped_);
+    comments(call, note, indent);
+    if (shows_body) {
+      Retypings after = std::exchange(retyped_, before);
+      body_comments(call, options_.depth, indent);
+      retyped_ = std::move(after);
+    }
     if (call.frees.empty()) return;
     out_.append(indentation(indent)).append("del ");
     parameters(call.frees);
@@ -177,13 +187,11 @@ class Program {
   }
 
   // The results of a call, then what it changed the geometry of.
-  std::vector<ValueId> described(const Call& call) {
+  static std::vector<ValueId> described(const Call& call) {
     std::vector<ValueId> ids;
     for_each_value(call.results, [&](ValueId id) { ids.push_back(id); });
-    for (const Retyped& retyped : call.retyped) {
-      retyped_[retyped.id] = &retyped.type;
+    for (const Retyped& retyped : call.retyped)
       if (std::find(ids.begin(), ids.end(), retyped.id) == ids.end()) ids.push_back(retyped.id);
-    }
     return ids;
   }
 
@@ -206,7 +214,9 @@ class Program {
   void body_comments(const Call& call, int depth, int indent) {
     for (const Call& inner : call.body) {
       out_.append(indentation(indent + 1)).append("# ");
-      comments(inner, calls_.append(out_, inner), indent + 1);
+      const std::string note = calls_.append(out_, inner);
+      retype(inner, retyped_);
+      comments(inner, note, indent + 1);
       if (depth > 1) body_comments(inner, depth - 1, indent + 1);
     }
   }
@@ -214,7 +224,7 @@ class Program {
   const Trace& trace_;
   const PrintOptions& options_;
   CallText calls_;
-  std::unordered_map<ValueId, const TensorType*> retyped_;
+  Retypings retyped_;
   std::string out_;
 };
 

@@ -44,7 +44,10 @@ bool is_tensor_state(PyObject* name) {
 
 void read_slot(Recorder& recorder, PyObject* object, PyObject* name) {
   if (is_constant(object) || (is_tensor(object) && !is_tensor_state(name))) return;
-  if (PyFunction_Check(object)) recorder.log.read(Kind::Function, object);
+  if (PyFunction_Check(object)) {
+    recorder.log.read(Kind::Function, object);
+    if (equals(name, "__code__") || equals(name, "__defaults__")) return;
+  }
   Ref once = value_at(Kind::Slot, object, name), again = value_at(Kind::Slot, object, name);
   if (same_value(Kind::Slot, once.get(), again.get())) {
     recorder.log.read(Kind::Slot, object, name);
@@ -113,9 +116,12 @@ void read_bases(Recorder& recorder, PyTypeObject* type) {
 }
 
 PyObject* read_instance_dict(Recorder& recorder, PyObject* object) {
-  if (recorder.log.is_fresh(object)) return nullptr;
   PyObject** slot = instance_dict_slot(object);
   if (!slot || !*slot) return nullptr;
+  if (recorder.log.is_fresh(object)) {
+    recorder.log.add_fresh(*slot);
+    return nullptr;
+  }
   recorder.log.read(Kind::InstanceDict, object);
   return *slot;
 }
@@ -131,8 +137,12 @@ void read_attribute(Recorder& recorder, PyObject* object, PyObject* name) {
     if (log.is_old(object)) log.read(Kind::Class, object);
     read_type(recorder, type, name);
   }
-  if (is_atomic(object) || log.is_fresh(object)) return;
+  if (is_atomic(object)) return;
   PyObject* descriptor = type_lookup(type, name);
+  if (log.is_fresh(object)) {
+    if (equals(name, "__dict__")) read_instance_dict(recorder, object);
+    return;
+  }
   if (descriptor && is_c_data_descriptor(descriptor)) {
     if (equals(name, "__class__")) return;
     if (equals(name, "__dict__")) return (void)read_instance_dict(recorder, object);
@@ -155,7 +165,11 @@ void write_attribute(Recorder& recorder, PyObject* object, PyObject* name) {
 void write_attribute_plainly(Recorder& recorder, PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   Log& log = recorder.log;
-  if (log.is_fresh(object)) return;
+  if (log.is_fresh(object)) {
+    if (equals(name, "__dict__"))
+      recorder.impure(Impure::Unreviewed, "gives a new object a __dict__ that may not be its own");
+    return;
+  }
   PyObject* descriptor = type_lookup(type, name);
   bool in_c = descriptor && is_c_data_descriptor(descriptor);
   if (is_heap_type(type)) read_type(recorder, type, name);

@@ -173,7 +173,8 @@ constexpr CalleeRow kInstanceRows[] = {
     {"_json", "make_encoder make_scanner", makes, kReads},
     {"types", "GenericAlias", looks},
     {"types", "MethodWrapperType", looks},
-    {"numpy", "ufunc _ArrayFunctionDispatcher", computes_on_arrays, kReads},
+    {"numpy", "ufunc", computes_on_arrays, kReads},
+    {"numpy._core._multiarray_umath", "_ArrayFunctionDispatcher", computes_on_arrays, kReads},
 };
 
 }  // namespace

@@ -227,6 +227,9 @@ std::string describe_callable(PyObject* callable) {
                          type_name(PyType_Check(self) ? (PyTypeObject*)self : Py_TYPE(self)), name);
     return fmt::format("{}.{}()", text_of(callable, "__module__"), name);
   }
+  bool plain = Py_TYPE(callable)->tp_getattro == PyObject_GenericGetAttr;
+  std::string name = plain ? text_of(callable, "__qualname__") : "";
+  if (!name.empty()) return fmt::format("{}.{}()", text_of(callable, "__module__"), name);
   return fmt::format("a {} object", type_name(Py_TYPE(callable)));
 }
 

@@ -40,7 +40,9 @@ void read_dict_item(Recorder& recorder, PyObject* dict, PyObject* key) {
   if (!found || Py_TYPE(found) != &PyMethodDescr_Type) return;  // none, or a frame of its own
   recorder.log.read(Kind::Slot, dict, factory);                 // a defaultdict fills itself
   Ref made = value_at(Kind::Slot, dict, factory);
-  if (made && made.get() != Py_None) write_key(recorder, dict, key);
+  if (!made || made.get() == Py_None) return;
+  write_key(recorder, dict, key);
+  if (PyType_Check(made.get()) && recorder.current) recorder.expect_fresh(*recorder.current);
 }
 
 void read_array(Recorder& recorder, PyObject* array) {
@@ -223,8 +225,8 @@ void read_iterable(Recorder& recorder, PyObject* object) {
 void advance(Recorder& recorder, PyObject* iterator) {
   read_specials(recorder, iterator);
   PyTypeObject* type = Py_TYPE(iterator);
-  // A generator is noticed when it goes on; an iterator written in Python has frames of its own.
-  if (!type->tp_iternext || is_heap_type(type) || type == &PyGen_Type) return;
+  bool suspends = PyGen_Check(iterator) || PyCoro_CheckExact(iterator);
+  if (!suspends && (!type->tp_iternext || is_heap_type(type))) return;
   if (recorder.log.is_old(iterator))
     recorder.impure(Impure::Iterator,
                     fmt::format("moves on a {} that was made before", type->tp_name));

@@ -14,11 +14,12 @@ class EffectBuilder {
 
   void add(const Location& location) {
     Ref now = new_value(location);
-    if (location.kind != Kind::Appended &&
-        same_value(location.kind, location.entry.get(), now.get()))
-      return;
+    bool same = location.kind != Kind::Appended && !(location.moved && now) &&
+                same_value(location.kind, location.entry.get(), now.get());
+    if (same) return;
     Effect effect{EffectClass::Exact, location.kind, location.container, location.key};
     effect.order = location.order;
+    effect.moved = location.moved;
     effect.where = location.where;
     effect.place = facts_.place_of(location.kind, location.container, location.key.get());
     effect.what = describe(effect, now.get());
@@ -156,7 +157,8 @@ Ref build(const Recipe& recipe, std::span<PyObject* const> tensors, const std::v
     case Recipe::Step::Constant:
       return recipe.constant;
     case Recipe::Step::Object:
-      return Ref::borrow(recipe.object.alive());
+      // Held weakly, or by the place where the guards found it again.
+      return Ref::borrow(recipe.object.weak() ? recipe.object.alive() : recipe.object.object());
     case Recipe::Step::Tensor:
       return Ref::borrow(tensors[static_cast<size_t>(recipe.tensor)]);
     case Recipe::Step::Dict: {
@@ -190,9 +192,13 @@ bool Effects::replay(std::span<PyObject* const> tensors) const {
   std::vector<Ref> made;
   for (const Recipe& recipe : recipes_) {
     made.push_back(build(recipe, tensors, made));
-    if (!made.back()) return false;
+    if (made.back()) continue;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "an object to be stored is gone");
+    return false;
   }
   for (const Effect& effect : effects_) {
+    if (effect.moved && !store(effect.kind, effect.container, effect.key.get(), nullptr))
+      return false;
     PyObject* value = effect.value < 0 ? nullptr : made[static_cast<size_t>(effect.value)].get();
     if (!store(effect.kind, effect.container, effect.key.get(), value)) return false;
   }

@@ -34,6 +34,7 @@ struct Effect {
   Ref key;
   int value = -1;  // index into Effects::recipes; -1 removes
   uint32_t order = 0;
+  bool moved = false;   // the key is removed first, so that it comes last
   std::string place;    // "model.counter"
   std::string what;     // "sets model.counter to 3"
   std::string refusal;  // why it cannot be repeated; "" if it can

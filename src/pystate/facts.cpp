@@ -22,7 +22,7 @@ Expected::Expected(PyObject* object) : object_(object) {
 PyObject* Expected::alive() const {
   if (!keeper_) return nullptr;
   if (!weak_) return object_;
-  PyObject* found = referent();
+  PyObject* found = weak()->wr_object;
   return found == Py_None ? nullptr : found;
 }
 
@@ -103,37 +103,51 @@ Facts::Facts(const Log& log) {
     index[i] = static_cast<int>(facts.size());
     facts.push_back(fact_of(log.locations()[i]));
   }
-  auto fact = [&](int at) -> Fact& { return facts[static_cast<size_t>(at)]; };
-  auto hold = [&](PyObject* object) {
-    if (holders.count(object)) return;
-    const Known& known = *log.known(object);
-    Holder holder{object, Py_TYPE(object), Expected(object)};
-    holder.root = known.root;
-    if (known.origin != kUnknown) holder.parent = index[static_cast<size_t>(known.origin)];
-    holder.unknown = holder.parent < 0 && holder.root < 0;
-    if (holder.parent >= 0 && fact(holder.parent).kind == Kind::InstanceDict)
-      holder.slot = instance_dict_slot(fact(holder.parent).container);
-    bool held = holder.anchor.alive() != nullptr;
-    if (!held && holder.parent >= 0) {
-      holder.level = 1 + holders.at(fact(holder.parent).container).level;
-    } else if (!held && known.age != Age::Argument) {
-      holder.strong = Ref::borrow(object);
-    }
-    holders.emplace(object, std::move(holder));
-  };
   // A container was found before anything was read of it, so parents come first.
   for (const Fact& one : facts) {
-    hold(one.container);
+    hold(log, index, one.container);
     if (one.kind == Kind::Class)
       holders.at(one.container).type = reinterpret_cast<PyTypeObject*>(one.value.object());
   }
   for (const Location& location : log.locations())
-    if (location.written) hold(location.container);
+    if (location.written) hold(log, index, location.container);
+}
+
+void Facts::hold(const Log& log, const std::vector<int>& index, PyObject* object) {
+  if (holders.count(object)) return;
+  const Known& known = *log.known(object);
+  Holder holder{object, Py_TYPE(object)};
+  holder.root = known.root;
+  if (known.origin != kUnknown) holder.parent = index[static_cast<size_t>(known.origin)];
+  if (holder.parent >= 0) {
+    const Fact& parent = facts[static_cast<size_t>(holder.parent)];
+    const Holder& owner = holders.at(parent.container);
+    holder.level = owner.level + 1;
+    if (parent.kind == Kind::InstanceDict) holder.slot = instance_dict_slot(parent.container);
+    bool fixed_part = parent.kind == Kind::Part && owner.certain;
+    holder.certain = fixed_part || Expected(object).alive();
+  } else {
+    holder.anchor = Expected(object);
+    if (!holder.anchor.alive() && known.age != Age::Argument) holder.strong = Ref::borrow(object);
+    holder.certain = true;
+    holder.unknown = holder.root < 0;
+  }
+  holders.emplace(object, std::move(holder));
 }
 
 const Holder* Facts::holder_of(PyObject* object) const {
   auto found = holders.find(object);
   return found == holders.end() ? nullptr : &found->second;
+}
+
+PyObject* Facts::alive(const Holder& holder) const {
+  if (holder.strong) return holder.object;
+  if (holder.parent < 0) return holder.anchor.alive();
+  const Fact& parent = facts[static_cast<size_t>(holder.parent)];
+  if (parent.value.object() == holder.object) return parent.value.alive();
+  for (const Expected& element : parent.elements)
+    if (element.object() == holder.object) return element.alive();
+  return nullptr;
 }
 
 bool Facts::is_anchored(PyObject* object) const {

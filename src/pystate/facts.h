@@ -22,20 +22,20 @@ class Expected {
 
   // Whether `now` (null: nothing) is that object, or an equal constant.
   bool matches(PyObject* now) const {
-    return now == object_ ? !weak_ || referent() == object_ : equals(now);
+    return now == object_ ? !weak_ || weak()->wr_object == object_ : equals(now);
   }
   PyObject* object() const { return object_; }
   // The object if it is certain to be alive, else null.
   PyObject* alive() const;
+  // The weak reference to it, where that is how it is held, else null.
+  PyWeakReference* weak() const {
+    return weak_ ? reinterpret_cast<PyWeakReference*>(keeper_.get()) : nullptr;
+  }
   // What is kept alive by this, or null.
   PyObject* kept() const { return weak_ ? nullptr : keeper_.get(); }
 
  private:
   bool equals(PyObject* now) const;
-  PyObject* referent() const {
-    return reinterpret_cast<PyWeakReference*>(keeper_.get())->wr_object;
-  }
-
   PyObject* object_ = nullptr;
   Ref keeper_;  // the object, or a weak reference to it; empty for what can have neither
   bool weak_ = false;
@@ -53,17 +53,20 @@ struct Fact {
   bool dropped = false;
 };
 
-// How the container of a fact is known to be alive when the fact is checked.
+// How the container of a fact is known to be alive when the fact is checked: it was found by
+// another fact that is checked before, or it is held.
 struct Holder {
   PyObject* object;
   PyTypeObject* type;  // compared, never followed
-  Expected anchor;     // holds the object itself where it can be held, weakly or not
-  Ref strong;          // the object, where nothing else can keep it
-  int parent = -1;     // the fact that found it first; checked before it where there is no anchor
+  int parent = -1;     // the fact that found it first, and that is checked before those on it
   int level = 0;       // facts on objects of one level need only those of lower levels
+  Expected anchor;     // without a parent: the object
+  Ref strong;          // without a parent: the object, where it cannot be held weakly
   int root = -1;
   PyObject** slot = nullptr;  // of an instance dict: where its owner keeps it
-  bool unknown = false;       // nobody knows how the program gets there
+  // Whether it is sure to be the same object, and not just one at its address.
+  bool certain = false;
+  bool unknown = false;  // nobody knows how the program gets there
 };
 
 struct Facts {
@@ -75,6 +78,8 @@ struct Facts {
   std::vector<std::string> root_names;
 
   const Holder* holder_of(PyObject* object) const;
+  // The object of a holder if it is certain to be alive, else null.
+  PyObject* alive(const Holder& holder) const;
   // Whether the program can be trusted to find the same object again when all facts hold.
   bool is_anchored(PyObject* object) const;
   // "model.config.use_cache"
@@ -85,6 +90,9 @@ struct Facts {
   // "model.config.use_cache was True, is now False"; the containers of the fact are alive.
   std::string explain(const Fact& fact) const;
   GuardDescription describe(const Fact& fact) const;
+
+ private:
+  void hold(const Log& log, const std::vector<int>& index, PyObject* object);
 };
 
 // Names for messages.

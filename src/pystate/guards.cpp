@@ -14,26 +14,42 @@ struct Group {
   PyObject* object;
   PyObject** slot;  // of an instance dict: where its owner keeps it
   uint64_t version;
-  uint64_t order;    // of an OrderedDict, else 0
-  int first, count;  // in Program::grouped
+  uint64_t order;  // of an OrderedDict, else 0
+};
+
+// An object that is held weakly.
+struct Alive {
+  PyWeakReference* reference;
+  PyObject* object;
+  PyTypeObject* type;
+};
+
+// A place that is one variable in memory.
+struct Variable {
+  PyObject* container;
+  PyTypeObject* type;  // of the container, to be checked first; null where it is known
+  PyObject** where;
+  PyObject* expected;
+  PyWeakReference* reference;  // to what is expected, or null
+  int fact;
+
+  bool is_same() const {
+    if (type && Py_TYPE(container) != type) return false;
+    return *where == expected && (!reference || reference->wr_object == expected);
+  }
+};
+
+struct Single {
+  int fact;
+  PyTypeObject* type;  // to be checked first; null where it is known
 };
 
 // Facts on the objects of one level.
 struct Level {
   int dicts_begin, dicts_end;
   int types_begin, types_end;
+  int variables_begin, variables_end;
   int facts_begin, facts_end;
-};
-
-struct Alive {
-  Expected anchor;
-  PyTypeObject* type;
-};
-
-struct Single {
-  int fact;
-  PyTypeObject* type;   // to be checked first; null where it is by the holder
-  PyObject** variable;  // that is to be compared, where that is all
 };
 
 bool is_grouped_by_dict(const Fact& fact) {
@@ -62,25 +78,13 @@ bool list_holds(const Fact& fact) {
   return true;
 }
 
-bool function_holds(const Fact& fact) {
-  auto* function = reinterpret_cast<PyFunctionObject*>(fact.container);
-  auto or_none = [](PyObject* value) { return value ? value : Py_None; };
-  return fact.elements[0].matches(function->func_code) &&
-         fact.elements[1].matches(or_none(function->func_defaults)) &&
-         fact.elements[2].matches(or_none(function->func_kwdefaults));
-}
-
 // holds(), without new objects for the frequent kinds.
 bool holds_fast(const Fact& fact) {
   switch (fact.kind) {
     case Kind::Item:
       return item_holds(fact);
-    case Kind::Function:
-      return function_holds(fact);
     case Kind::Part:
       return fact.value.matches(part_of(fact.container, PyLong_AsSsize_t(fact.key.get())));
-    case Kind::Class:
-      return true;  // checked with every holder
     case Kind::Contents:
       if (PyList_Check(fact.container)) return list_holds(fact);
       break;
@@ -108,8 +112,10 @@ struct Guards::Program {
   std::unique_ptr<Facts> facts;
   std::vector<Alive> alive;
   std::vector<Group> groups;
-  std::vector<int> grouped;    // facts by group
-  std::vector<Single> single;  // facts that are in no group
+  std::vector<std::vector<int>> group_facts;
+  std::vector<int> group_of;  // by fact; -1 where it is in none
+  std::vector<Variable> variables;
+  std::vector<Single> single;  // the other facts
   std::vector<Level> levels;
   ska::flat_hash_set<PyObject*> keyed_dicts;
   int failed_fact = -1;
@@ -123,7 +129,9 @@ struct Guards::Program {
   void build();
   void build_level(const std::vector<int>& members);
   bool is_checked_by_slot(int index);
-  void add_group(PyObject* object, const std::vector<int>& members);
+  int group_of_owner(int index);
+  void add_variables(int index, PyTypeObject* type);
+  void add_group(PyObject* object, std::vector<int> about_it);
   bool check();
   bool check_alive();
   bool check_group(Group& group);
@@ -132,11 +140,12 @@ struct Guards::Program {
 };
 
 void Guards::Program::build() {
-  alive.clear(), groups.clear(), grouped.clear(), single.clear(), levels.clear(),
-      keyed_dicts.clear();
+  alive.clear(), groups.clear(), group_facts.clear(), variables.clear(), single.clear();
+  levels.clear(), keyed_dicts.clear();
+  group_of.assign(facts->facts.size(), -1);
   for (auto& [object, holder] : facts->holders)
-    if (holder.anchor.object() && !holder.anchor.kept() && holder.anchor.alive())
-      alive.push_back({holder.anchor, holder.type});
+    if (PyWeakReference* reference = holder.anchor.weak())
+      alive.push_back({reference, object, holder.type});
   for (const Fact& one : facts->facts)
     if (!one.dropped && is_grouped_by_dict(one)) keyed_dicts.insert(one.container);
   std::map<int, std::vector<int>> by_level;
@@ -149,23 +158,31 @@ void Guards::Program::build_level(const std::vector<int>& members) {
   std::map<PyObject*, std::vector<int>> dicts, types;
   Level level{};
   level.facts_begin = static_cast<int>(single.size());
+  level.variables_begin = static_cast<int>(variables.size());
   for (int index : members) {
     const Fact& one = fact(index);
     const Holder& holder = facts->holders.at(one.container);
-    bool anchored = holder.anchor.alive() || holder.strong;
     if (is_grouped_by_dict(one)) {
       dicts[one.container].push_back(index);
     } else if (is_grouped_by_type(one)) {
       types[one.container].push_back(index);
-    } else if ((one.kind != Kind::Class || !anchored) && !is_checked_by_slot(index)) {
-      single.push_back({index, anchored ? nullptr : holder.type, one.variable});
+    } else if (is_checked_by_slot(index) || (one.kind == Kind::Part && holder.certain)) {
+      continue;
+    } else if (int group = group_of_owner(index); group >= 0) {
+      group_facts[static_cast<size_t>(group)].push_back(index);
+      group_of[static_cast<size_t>(index)] = group;
+    } else if (one.variable || one.kind == Kind::Function) {
+      add_variables(index, holder.certain ? nullptr : holder.type);
+    } else {
+      single.push_back({index, holder.certain ? nullptr : holder.type});
     }
   }
   level.facts_end = static_cast<int>(single.size());
+  level.variables_end = static_cast<int>(variables.size());
   level.dicts_begin = static_cast<int>(groups.size());
-  for (auto& [object, facts_of_it] : dicts) add_group(object, facts_of_it);
+  for (auto& [object, about_it] : dicts) add_group(object, std::move(about_it));
   level.dicts_end = level.types_begin = static_cast<int>(groups.size());
-  for (auto& [object, facts_of_it] : types) add_group(object, facts_of_it);
+  for (auto& [object, about_it] : types) add_group(object, std::move(about_it));
   level.types_end = static_cast<int>(groups.size());
   levels.push_back(level);
 }
@@ -177,25 +194,46 @@ bool Guards::Program::is_checked_by_slot(int index) {
          facts->holders.at(one.value.object()).parent == index;
 }
 
-void Guards::Program::add_group(PyObject* object, const std::vector<int>& members) {
+void Guards::Program::add_variables(int index, PyTypeObject* type) {
+  const Fact& one = fact(index);
+  auto add = [&](PyObject*& where, const Expected& expected) {
+    bool absent = expected.object() == Py_None && one.kind == Kind::Function;
+    variables.push_back({one.container, type, &where, absent ? nullptr : expected.object(),
+                         expected.weak(), index});
+  };
+  if (one.variable) return add(*one.variable, one.value);
+  auto* function = reinterpret_cast<PyFunctionObject*>(one.container);
+  add(function->func_code, one.elements[0]);
+  add(function->func_defaults, one.elements[1]);
+  add(function->func_kwdefaults, one.elements[2]);
+}
+
+// What an object consists of that cannot change is the same while its owner has that very object.
+int Guards::Program::group_of_owner(int index) {
+  int parent = facts->holders.at(fact(index).container).parent;
+  bool fixed = fact(index).kind == Kind::Part && parent >= 0;
+  return fixed ? group_of[static_cast<size_t>(parent)] : -1;
+}
+
+void Guards::Program::add_group(PyObject* object, std::vector<int> about_it) {
+  auto group = static_cast<int>(groups.size());
+  for (int index : about_it) group_of[static_cast<size_t>(index)] = group;
   // Version 0 is that of no dict: the facts are compared at the first check.
-  groups.push_back({object, facts->holders.at(object).slot, 0, 0, static_cast<int>(grouped.size()),
-                    static_cast<int>(members.size())});
-  grouped.insert(grouped.end(), members.begin(), members.end());
+  groups.push_back({object, facts->holders.at(object).slot, 0, 0});
+  group_facts.push_back(std::move(about_it));
 }
 
 bool Guards::Program::check_alive() {
-  for (size_t i = 0; i < alive.size(); i++) {
-    PyObject* object = alive[i].anchor.object();
-    bool same = alive[i].anchor.matches(object);
-    if (same && Py_TYPE(object) == alive[i].type) [[likely]]
+  for (const Alive& one : alive) {
+    bool same = one.reference->wr_object == one.object;
+    if (same && Py_TYPE(one.object) == one.type) [[likely]]
       continue;
-    failed_object = object;
+    failed_object = one.object;
     if (same) return false;
     // The program cannot come to an object that is gone. If nobody knows how it came to it, it
     // came to another one of its kind each time, as with an object that it makes by itself.
-    if (!facts->holders.at(object).unknown) return expired = true, false;
-    drop(object);
+    if (!facts->holders.at(one.object).unknown) return expired = true, false;
+    drop(one.object);
     build();
     return check_alive();
   }
@@ -203,9 +241,10 @@ bool Guards::Program::check_alive() {
 }
 
 bool Guards::Program::check_group(Group& group) {
-  for (int i = group.first; i < group.first + group.count; i++) {
-    int index = grouped[static_cast<size_t>(i)];
-    if (holds(fact(index))) continue;
+  for (int index : group_facts[static_cast<size_t>(&group - groups.data())]) {
+    Holder& holder = facts->holders.at(fact(index).container);
+    bool same_type = holder.certain || Py_TYPE(holder.object) == holder.type;
+    if (same_type && holds(fact(index))) continue;
     failed_fact = index;
     return false;
   }
@@ -217,8 +256,7 @@ bool Guards::Program::check_group(Group& group) {
 bool Guards::Program::check_single(const Single& one) {
   const Fact& known = fact(one.fact);
   bool same_type = !one.type || Py_TYPE(known.container) == one.type;
-  bool same = same_type && (one.variable ? known.value.matches(*one.variable) : holds_fast(known));
-  if (same) [[likely]]
+  if (same_type && holds_fast(known)) [[likely]]
     return true;
   failed_fact = one.fact;
   return false;
@@ -235,7 +273,6 @@ bool Guards::Program::check() {
         return failed_object = group.object, false;
       bool reordered = group.order && order_of(group.object) != group.order;
       if (dict_version(group.object) != group.version || reordered) [[unlikely]] {
-        if (!PyDict_Check(group.object)) return failed_object = group.object, false;
         if (!check_group(group)) return false;
       }
     }
@@ -245,6 +282,13 @@ bool Guards::Program::check() {
       if (version == group.version && version) [[likely]]
         continue;
       if (!check_group(group)) return false;
+    }
+    for (int i = level.variables_begin; i < level.variables_end; i++) {
+      const Variable& variable = variables[static_cast<size_t>(i)];
+      if (variable.is_same()) [[likely]]
+        continue;
+      bool same_type = !variable.type || Py_TYPE(variable.container) == variable.type;
+      if (!same_type || !holds(fact(variable.fact))) return failed_fact = variable.fact, false;
     }
     for (int i = level.facts_begin; i < level.facts_end; i++)
       if (!check_single(single[static_cast<size_t>(i)])) [[unlikely]]
@@ -259,9 +303,9 @@ void Guards::Program::drop(PyObject* object) {
   for (bool again = true; again;) {
     again = false;
     for (Fact& one : facts->facts) {
-      int parent = facts->holders.at(one.container).parent;
-      if (one.dropped || parent < 0 || !fact(parent).dropped) continue;
-      one.dropped = again = true;
+      Holder& holder = facts->holders.at(one.container);
+      if (one.dropped || holder.parent < 0 || !fact(holder.parent).dropped) continue;
+      one.dropped = again = holder.unknown = true;
     }
   }
   facts->holders.at(object).anchor = Expected();

@@ -166,6 +166,7 @@ bool ordered_dict_state(PyObject* dict, uint64_t& state) {
 }
 
 PyObject** variable_at(Kind kind, PyObject* container, PyObject* key) {
+  if (kind == Kind::Class) return reinterpret_cast<PyObject**>(&container->ob_type);
   if (kind == Kind::Cell) return &reinterpret_cast<PyCellObject*>(container)->ob_ref;
   if (kind != Kind::Slot) return nullptr;
   auto named = [&](const char* name) { return PyUnicode_CompareWithASCIIString(key, name) == 0; };

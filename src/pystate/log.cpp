@@ -43,10 +43,13 @@ Log::Log(std::vector<Root> roots) : roots_(std::move(roots)) {
   locations_.reserve(2048);
   index_.reserve(4096);
   known_.reserve(4096);
+  roots_.push_back({"sys.modules", PySys_GetObject("modules")});
   for (size_t i = 0; i < roots_.size(); i++) {
-    add_old(roots_[i].object, kUnknown, static_cast<int32_t>(i));
-    auto found = known_.find(roots_[i].object);
-    if (roots_[i].argument && found != known_.end()) found->second.age = Age::Argument;
+    const auto root = static_cast<int32_t>(i);
+    if (!roots_[i].argument)
+      add_old(roots_[i].object, kUnknown, root);
+    else if (known_.emplace(roots_[i].object, Known{Age::Argument, kUnknown, root}).second)
+      read_parts(Py_NewRef(roots_[i].object));
   }
 }
 
@@ -124,6 +127,7 @@ void Log::write(Kind kind, PyObject* container, PyObject* key) {
   if (kind == Kind::Contents && about.age != Age::Argument) location.read = true;
   bool inserts = kind == Kind::Key && !value_at(kind, container, key);
   if (!location.written || inserts) location.order = ++order_;
+  if (inserts && location.entry) location.moved = true;
   if (!location.written) location.where = here;
   location.written = true;
 }
@@ -175,7 +179,7 @@ LocationId Log::locate(Kind kind, PyObject* container, PyObject* key) {
   if (kind == Kind::Contents) entry = Ref::borrow(first_contents(container));
   if (!entry) entry = value_at(kind, container, key);
   auto id = static_cast<LocationId>(locations_.size());
-  locations_.push_back({kind, false, false, container, Ref::borrow(key), entry, here});
+  locations_.push_back({kind, false, false, false, container, Ref::borrow(key), entry, here});
   index_.emplace(Index{kind, container, key}, id);
   if (kind == Kind::Contents) known_.find(container)->second.contents = id;
   if (!entry) return id;
@@ -258,9 +262,14 @@ PyObject* Log::canonical_key(PyObject* key) {
 }
 
 void Log::settle() {
-  auto only_here = [](PyObject* object, const Known& known) {
-    bool loose = known.age == Age::Fresh || (known.origin == kUnknown && known.root < 0);
-    return loose && Py_REFCNT(object) == 1;
+  auto is_dropped = [&](const Location& location) {
+    const Known* about = known(location.container);
+    return !about || about->age == Age::Fresh;
+  };
+  auto only_here = [&](PyObject* object, const Known& known) {
+    bool found = known.root >= 0 || (known.origin != kUnknown &&
+                                     !is_dropped(locations_[static_cast<size_t>(known.origin)]));
+    return Py_REFCNT(object) == 1 && !(known.age != Age::Fresh && found);
   };
   for (bool again = true; again;) {
     std::vector<PyObject*> leaving;
@@ -268,14 +277,13 @@ void Log::settle() {
       if (only_here(object, known)) leaving.push_back(object);
     // An address may be used again, so what is known of it goes before the object does.
     for (PyObject* object : leaving) known_.erase(object);
+    for (Location& location : locations_) {
+      if (!is_dropped(location)) continue;
+      location.read = location.written = false;
+      location.entry = Ref();
+    }
     for (PyObject* object : leaving) Py_DECREF(object);
     again = !leaving.empty();
-  }
-  for (Location& location : locations_) {
-    const Known* about = known(location.container);
-    if (about && about->age != Age::Fresh) continue;
-    location.read = location.written = false;
-    location.entry = Ref();
   }
 }
 

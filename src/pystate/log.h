@@ -26,6 +26,7 @@ struct Location {
   Kind kind;
   bool read = false;  // before any write: its entry value must be the same in a later run
   bool written = false;
+  bool moved = false;   // a key that was removed and put back: it comes last now
   PyObject* container;  // kept alive by the log
   Ref key;              // empty for kinds without
   Ref entry;            // what it held at first; empty if nothing

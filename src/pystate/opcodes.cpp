@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pystate/attributes.h"
+#include "pystate/callees.h"
 #include "pystate/calls.h"
 #include "pystate/containers.h"
 #include "pystate/recorder.h"
@@ -224,6 +225,15 @@ void call(Recorder& r, const Instruction& at) {
   observe_call(r, at, method, {arguments - 1, count + 1}, keyword_names(at));
 }
 
+// The arguments are not known before they are taken one by one from an iterator.
+void call_unknown_arguments(Recorder& r, const Instruction& at, PyObject* callable) {
+  const Callee* known = find_callee(callable);
+  if (!known || known->handed != Handed::Reads)
+    return r.impure(Impure::Unreviewed, "calls C code with *arguments that are no tuple");
+  read_callable(r, callable);
+  r.expect_fresh(at);
+}
+
 void call_spread(Recorder& r, const Instruction& at) {
   bool named = at.argument & 1;
   PyObject* keywords = named ? at.top() : nullptr;
@@ -236,7 +246,7 @@ void call_spread(Recorder& r, const Instruction& at) {
     read_deeply(r, positional);
     if (keywords) read_deeply(r, keywords);
     if (PyFunction_Check(callable) || PyMethod_Check(callable)) return;
-    return r.impure(Impure::Unreviewed, "calls C code with *arguments that are no tuple");
+    return call_unknown_arguments(r, at, callable);
   }
   std::vector<PyObject*> all;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional); i++)

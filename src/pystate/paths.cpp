@@ -38,9 +38,10 @@ class Path {
     const Holder* holder = facts_.holder_of(object);
     if (depth_++ > kLongestPath || !holder) return "an object";
     if (holder->root >= 0) return facts_.root_names[static_cast<size_t>(holder->root)];
-    PyObject* alive = holder->anchor.alive();
+    PyObject* alive = facts_.alive(*holder);
     if (alive && PyType_Check(alive)) return type_name(reinterpret_cast<PyTypeObject*>(alive));
-    if (holder->parent >= 0) return place(facts_.facts[static_cast<size_t>(holder->parent)]);
+    if (holder->parent >= 0)
+      return found_at(facts_.facts[static_cast<size_t>(holder->parent)], object);
     if (alive && PyModule_Check(alive)) return type_name_of_module(alive);
     if (alive && PyFunction_Check(alive)) return function_name(alive);
     return "a " + type_name(holder->type);
@@ -100,6 +101,30 @@ class Path {
     return utf8(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
   }
 
+  // Where an object was found that is in the place, or is one of the elements in it.
+  std::string found_at(const Fact& fact, PyObject* object) {
+    if (fact.kind != Kind::Contents) return place(fact);
+    const Holder* holder = facts_.holder_of(fact.container);
+    bool dict = holder && PyType_IsSubtype(holder->type, &PyDict_Type);
+    for (size_t i = 0; i < fact.elements.size(); i++) {
+      if (fact.elements[i].object() != object) continue;
+      if (!dict) return fmt::format("{}[{}]", place(fact), i);
+      PyObject* key = i % 2 ? fact.elements[i - 1].alive() : nullptr;
+      if (key) return key_of(fact.container, key);
+    }
+    return place(fact);
+  }
+
+  // The module whose children (parameters, buffers) the dict holds, or null.
+  PyObject* module_of(const Fact* parent) {
+    if (!parent || parent->kind != Kind::Key || !PyUnicode_Check(parent->key.get())) return nullptr;
+    std::string name = utf8(parent->key.get());
+    if (name != "_modules" && name != "_parameters" && name != "_buffers") return nullptr;
+    const Holder* holder = facts_.holder_of(parent->container);
+    return holder && holder->slot ? facts_.facts[static_cast<size_t>(holder->parent)].container
+                                  : nullptr;
+  }
+
   std::string key_of(PyObject* dict, PyObject* key) {
     const Holder* holder = facts_.holder_of(dict);
     const Fact* parent = holder && holder->parent >= 0
@@ -108,6 +133,11 @@ class Path {
     bool named = PyUnicode_Check(key);
     if (parent && parent->kind == Kind::InstanceDict && named)
       return object(parent->container) + "." + utf8(key);
+    if (PyObject* module = named ? module_of(parent) : nullptr) {
+      std::string name = utf8(key);
+      bool number = !name.empty() && name.find_first_not_of("0123456789") == name.npos;
+      return object(module) + (number ? "[" + name + "]" : "." + name);
+    }
     // A part of a function: its globals, or the builtins.
     if (parent && parent->kind == Kind::Part && named && holder->slot == nullptr &&
         PyLong_AsLong(parent->key.get()) < 2)
@@ -117,7 +147,7 @@ class Path {
 
   std::string part_of_object(PyObject* container, PyObject* key) {
     const Holder* holder = facts_.holder_of(container);
-    PyObject* alive = holder ? holder->anchor.alive() : nullptr;
+    PyObject* alive = holder ? facts_.alive(*holder) : nullptr;
     Py_ssize_t part = PyLong_AsSsize_t(key);
     if (!alive || !PyFunction_Check(alive)) return object(container);
     if (part < 2) return "the globals of " + object(container);

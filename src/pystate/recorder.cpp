@@ -70,10 +70,10 @@ bool Recorder::stop() {
   return still_there;
 }
 
-void Recorder::impure(Impure kind, std::string what) {
+void Recorder::note(Impure kind, std::string what, bool preventable) {
   for (const Impurity& known : impurities)
     if (known.kind == kind && known.what == what) return;
-  bool raises = raised_ & only(kind);
+  bool raises = preventable && (raised_ & only(kind));
   if (raises && !to_raise_) to_raise_ = fmt::format("the function {}{}", what, at_line(log.here));
   impurities.push_back({kind, std::move(what), log.here, raises});
 }
@@ -174,8 +174,11 @@ void Recorder::enter(Frame* frame) {
 void Recorder::enter_generator(Frame* frame) {
   bool ours = resumes(frame) ? generators_.count(frame) != 0 : !log.is_old(generator_of(frame));
   if (!ours)
-    impure(Impure::Iterator, fmt::format("goes on with the generator {}(), which was made before",
-                                         utf8(code_of(frame)->co_name)));
+    // An error raised now would end the generator.
+    note(Impure::Iterator,
+         fmt::format("goes on with the generator {}(), which was made before",
+                     utf8(code_of(frame)->co_name)),
+         false);
   generators_.insert(frame);
 }
 
@@ -222,7 +225,10 @@ void Recorder::on_opcode(PyFrameObject* object) {
   }
   log.here = {code, index};
   auto [opcode, argument, next] = decode(known, index);
-  observe(*this, {frame, code, opcode, argument, next, end});
+  Instruction at{frame, code, opcode, argument, next, end};
+  current = &at;
+  observe(*this, at);
+  current = nullptr;
 }
 
 void Recorder::on_return(PyFrameObject* object, PyObject*) {

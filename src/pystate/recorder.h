@@ -45,8 +45,9 @@ class Recorder {
 
   Log log;
   std::vector<Impurity> impurities;
+  const Instruction* current = nullptr;  // that is about to run
 
-  void impure(Impure kind, std::string what);
+  void impure(Impure kind, std::string what) { note(kind, std::move(what), true); }
 
   // The instruction's result, if it has one, will be a new object (of the type, if given).
   void expect_fresh(const Instruction& at, PyTypeObject* type = nullptr);
@@ -69,6 +70,7 @@ class Recorder {
     PyTypeObject* type;
   };
 
+  void note(Impure kind, std::string what, bool preventable);
   static int trace(PyObject* argument, PyFrameObject* frame, int what, PyObject* value);
   int forward(PyFrameObject* frame, int what, PyObject* value);
   void on_call(PyFrameObject* object);

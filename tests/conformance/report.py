@@ -55,20 +55,22 @@ def models_table(results: list[Result]) -> str:
     return "\n".join([head, *lines]) if lines else ""
 
 
-def _shape_of(detail: str) -> str:
-    """The words of a message without what changes from case to case."""
-    words = re.sub(r"0x[0-9a-f]+", "0x", detail)
-    words = re.sub(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?j?", "N", words)
+def _likeness(result: Result) -> tuple[str, str, str]:
+    """What like failures have in common: the words, without what changes from case to case."""
+    words = result.detail.rpartition(", compiled ")[2]
+    words = re.sub(r"aten::\w+", "an operator", words)
+    words = re.sub(r"\bcpu \w+\[[^]]*\]", "a tensor", words)
+    words = re.sub(r"0x[0-9a-f]+|[-+]?\d+(\.\d+)?([eE][-+]?\d+)?j?", "N", words)
     words = re.sub(r"\b(float|int|uint|complex|bfloat)N\b", "dtype", words)
     words = re.sub(r"(N,?\s*)+", "N ", words)
-    return words[:110]
+    return result.status, result.kind, words[:80]
 
 
 def causes(results: Iterable[Result]) -> str:
     """Groups of like failures, the largest first, each with its simplest case."""
     groups: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
     for result in results:
-        groups[result.status, result.kind, _shape_of(result.detail)].append(result)
+        groups[_likeness(result)].append(result)
     lines = []
     for (status, kind, _), members in sorted(groups.items(), key=lambda g: -len(g[1])):
         names = Counter(r.id.split("|")[0] for r in members)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from bench import overhead
+from bench import memory, overhead
 from bench.contenders import EAGER, Contender
 from bench.programs import MLP, overhead_programs
 from bench.tables import ratio_cell, table
@@ -49,3 +49,10 @@ def test_every_program_runs(mode):
 
 def test_tables_are_aligned():
     assert table(["a", "b"], [["long name", "1"]]) == "a          b\n------------\nlong name  1"
+
+
+def test_growth_is_seen():
+    kept = []
+    assert memory._growth(lambda i: kept.append(bytes(10_000)), 1000) > 5000  # KiB
+    kept.clear()
+    assert memory._growth(lambda i: bytes(10_000), 1000) < 1000

@@ -332,3 +332,9 @@ def test_every_mode_and_model_has_cases():
     assert len(models) == 32
     assert len(cases) > 6000
     assert set(cases) < set(list_cases(full=True)) and len(cases) == len(set(cases))
+
+
+def test_every_listed_refusal_names_cases():
+    cases = list_cases(full=True)
+    unknown = [e.pattern for e in read_refusals() if not any(map(e.matches, cases))]
+    assert unknown == []

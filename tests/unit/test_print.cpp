@@ -300,6 +300,19 @@ TEST_CASE("numbers that Python cannot pass") {
                           "  t2 = torch.mul(x, 2)  # t2: \"cpu f32[2]\"\n") != std::string::npos);
 }
 
+TEST_CASE("a result has the type that the body leaves it with") {
+  Trace trace = captured();
+  Call transpose = make_call(find_op("aten::t_"), {of(4)}, {of(4)});
+  transpose.retyped = {{4, strided(trace.values[4].type, {1, 2})}};
+  trace.calls[1].body.push_back(transpose);
+  CHECK(print(trace, {.depth = 1})
+            .find("  t4 = torch.nn.functional.linear(t3, p_fc_weight)  "
+                  "# t4: \"cpu f32[2, 2] strides (1, 2)\"\n"
+                  "    # t5 = torch.t(p_fc_weight)  # t5: \"cpu f32[2, 2] strides (1, 2)\"\n"
+                  "    # t4 = torch.mm(t3, t5)  # t4: \"cpu f32[2, 2]\"\n"
+                  "    # t4.t_()  # t4: \"cpu f32[2, 2] strides (1, 2)\"\n") != std::string::npos);
+}
+
 TEST_CASE("comments stay on their line") {
   Trace trace = captured();
   trace.provenance = "a\nb";

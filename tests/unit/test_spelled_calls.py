@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -10,11 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+import generate_spelling as generate
+
 ROOT = Path(__file__).parent.parent.parent
-
-
-sys.path.insert(0, str(ROOT / "scripts"))
-import generate_spelling as generate  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,11 @@ Index make_index() {
 }  // namespace
 
 std::span<const std::span<const OpRecord>> catalogue() {
-  static const std::array all{families::effects, families::factories, families::pointwise,
-                              families::random, families::views};
+  static const std::array all{families::attention, families::convolution_family,
+                              families::effects,   families::embeddings,
+                              families::factories, families::norms,
+                              families::pointwise, families::random,
+                              families::views};
   return all;
 }
 

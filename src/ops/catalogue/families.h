@@ -5,6 +5,7 @@
 
 namespace fulgurite::catalogue_families {
 
-extern const std::span<const OpRecord> effects, factories, pointwise, random, views;
+extern const std::span<const OpRecord> attention, convolution_family, effects, embeddings,
+    factories, norms, pointwise, random, views;
 
 }  // namespace fulgurite::catalogue_families

@@ -137,10 +137,6 @@ Tensor from_parts(const Tensor& a, const Tensor& b) {
 
 // Activations.
 
-void check_floating(const Tensor& self, const char* name) {
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), name, " not implemented for '",
-              self.scalar_type(), "'");
-}
 Tensor logit(const Tensor& self, std::optional<double>) { return unary_float(self); }
 Tensor hardswish(const Tensor& self) { return unary(self); }
 Tensor hardswish_backward(const Tensor& grad, const Tensor& self) { return binary(grad, self); }

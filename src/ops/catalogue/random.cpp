@@ -4,7 +4,7 @@
 namespace fulgurite::catalogue_families {
 namespace {
 
-constexpr std::array<const char*, 2> train{"train"}, training{"training"}, dropout_p{"dropout_p"},
+constexpr std::array<const char*, 2> train{"train"}, training{"training"},
     train_and_dropout{"train", "dropout"};
 
 constexpr auto records = checked(std::to_array<OpRecord>({
@@ -26,26 +26,6 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "rnn_relu.input", .doc = "relu layers", .draws_when = train_and_dropout},
     {.op = "rnn_relu.data", .doc = "relu layers, packed", .draws_when = train_and_dropout},
     {.op = "_cudnn_rnn", .doc = "recurrent layers by cuDNN", .draws_when = train_and_dropout},
-    {.op = "scaled_dot_product_attention",
-     .doc = "softmax(q kT * scale + mask) v",
-     .draws_when = dropout_p},
-    {.op = "_scaled_dot_product_attention_math",
-     .doc = "the same by matrix products",
-     .draws_when = dropout_p},
-    {.op = "_scaled_dot_product_flash_attention_for_cpu",
-     .doc = "the same block by block",
-     .draws_when = dropout_p},
-    {.op = "_scaled_dot_product_flash_attention",
-     .doc = "the same block by block, on CUDA",
-     .draws_when = dropout_p},
-    {.op = "_scaled_dot_product_efficient_attention",
-     .doc = "the same by CUTLASS",
-     .draws_when = dropout_p},
-    {.op = "_scaled_dot_product_cudnn_attention",
-     .doc = "the same by cuDNN",
-     .draws_when = dropout_p},
-    {.op = "_flash_attention_forward", .doc = "the same, packed", .draws_when = dropout_p},
-    {.op = "_efficient_attention_forward", .doc = "the same, packed", .draws_when = dropout_p},
 
     // Neither tagged nor given a generator.
     {.op = "quantized::dropout",

@@ -94,17 +94,32 @@ Tensor flip(const Tensor& self, IntArrayRef dims) {
   return like(self);
 }
 
+Tensor part(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
+  at::DimVector sizes(self.sizes());
+  sizes[dim] = length;
+  return view(self, sizes, self.strides(), self.storage_offset() + start * self.stride(dim));
+}
+
+// Two parts joined in the other order.
+Tensor roll_one(const Tensor& self, int64_t shift, int64_t dim) {
+  if (self.numel() == 0) return like(self);
+  TORCH_CHECK_INDEX(self.dim() > 0, "Dimension specified as ", dim,
+                    " but tensor has no dimensions");
+  dim = c10::maybe_wrap_dim(dim, self.dim());
+  const int64_t size = self.size(dim);
+  const int64_t start = ((size - shift) % size + size) % size;
+  const std::array parts{part(self, dim, start, size - start), part(self, dim, 0, start)};
+  return at::meta::cat(at::ITensorListRef(at::TensorList(parts)), dim);
+}
+
 Tensor roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
-  if (dims.size() != 1 || shifts.size() != 1) {
-    TORCH_CHECK(!shifts.empty(), "`shifts` required");
-    TORCH_CHECK(!dims.empty() ? dims.size() == shifts.size() : shifts.size() == 1,
-                "shifts and dimensions must align. shifts: ", shifts.size(),
-                ", dims:", dims.size());
-  }
-  TORCH_CHECK(dims.empty() || self.dim() > 0, "Dimension specified as ", dims[0],
-              " but tensor has no dimensions");
-  for (int64_t dim : dims) c10::maybe_wrap_dim(dim, self.dim());
-  return like(self);
+  TORCH_CHECK(!shifts.empty(), "`shifts` required");
+  if (dims.empty() && shifts.size() == 1) return contiguous_like(self);
+  TORCH_CHECK(shifts.size() == dims.size(),
+              "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+  Tensor result = self;
+  for (size_t i = 0; i < dims.size(); ++i) result = roll_one(result, shifts[i], dims[i]);
+  return result;
 }
 
 constexpr auto records = checked(std::to_array<OpRecord>({

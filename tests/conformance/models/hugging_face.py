@@ -23,6 +23,7 @@ def build(
     def builder() -> Workload:
         import transformers  # noqa: PLC0415  an optional package
 
+        transformers.logging.set_verbosity_error()  # it remarks on every toy configuration
         configuration = getattr(transformers, config)(**options)
         kind = getattr(transformers, model)
         has_sdpa = getattr(kind, "_supports_sdpa", False)

@@ -1,0 +1,44 @@
+"""A program captured, printed, and captured again from its text."""
+
+import torch
+
+from fulgurite import _C, _tracing
+from fulgurite._outputs import Outputs
+
+MODES = {
+    "no_grad": torch.no_grad,
+    "enable_grad": torch.enable_grad,
+    "inference_mode": torch.inference_mode,
+}
+
+
+def capture(function, tensors):
+    tracer = _C.Tracer()
+    inputs = [tracer.input(tensor, f"x{i}") for i, tensor in enumerate(tensors)]
+    with _tracing.listening(tracer):
+        result = function(*inputs)
+    outputs = Outputs(result, lambda value: False)
+    return _C.finish(tracer, outputs.tensors, outputs.tree)
+
+
+def program(text):
+    scope = {}
+    exec(compile(text, "<trace>", "exec"), scope)
+    return scope["computation"]
+
+
+def round_trip(trace, tensors):
+    """What differs once the text of `trace` has been captured; "" if nothing does."""
+    text = trace.text()
+    with MODES[trace.grad_mode]():
+        again = capture(program(text), tensors).trace
+    difference = trace.difference(again)
+    return difference and f"{difference}\n{text}"
+
+
+def check(function, *tensors):
+    captured = capture(function, tensors)
+    everything = [*tensors, *captured.lifted]
+    compiled = _C.compile_captured(captured, True)
+    for trace in [captured.trace, *compiled.series]:
+        assert round_trip(trace, everything) == "", trace.provenance

@@ -1,0 +1,245 @@
+"""What no guard can cover is flagged, with the line, and can be refused before it happens."""
+import builtins
+import copy
+import ctypes
+import datetime
+import gc
+import io
+import logging
+import os
+import random
+import socket
+import sys
+import threading
+import time
+import uuid
+import warnings
+
+import numpy as np
+import pytest
+import state_program as s
+import torch
+from fulgurite import _C
+
+log = logging.getLogger("fulgurite.test")
+log.addHandler(logging.NullHandler())
+log.propagate = False
+generator = torch.Generator()
+view = memoryview(bytearray(b"abc"))
+
+
+class ReadsAttributeError(Exception):
+    pass
+
+
+# name: (program, kinds that are expected, all of them)
+IMPURE = {
+    "print": (lambda: print(end=""), {"message"}),
+    "logging": (lambda: log.warning("hello"), {"message"}),
+    "warnings": (lambda: warnings.warn("x", stacklevel=1), {"message"}),
+    "random": (lambda: random.random(), {"random"}),
+    "random.choice": (lambda: random.choice([1, 2]), {"random"}),
+    "numpy random": (lambda: np.random.rand(), {"random"}),
+    "next(old iterator)": (lambda: next(s.ITERATOR), {"iterator"}),
+    "for over an old iterator": (lambda: [v for v in s.ITERATOR], {"iterator"}),
+    "list(old iterator)": (lambda: list(s.ITERATOR), {"iterator"}),
+    "zip(old iterator)": (lambda: list(zip([1], s.ITERATOR)), {"iterator"}),
+    "unpacked old iterator": (lambda: [*s.ITERATOR], {"iterator"}),
+    "next(old generator)": (lambda: next(s.GENERATOR), {"iterator"}),
+    "next(old generator), not started": (lambda: next(s.UNSTARTED), {"iterator"}),
+    "list(old generator)": (lambda: list(s.endless_generator), {"iterator"}),
+    "yield from an old generator": (lambda: list(s.delegate()), {"iterator"}),
+    "time": (lambda: time.time(), {"outside"}),
+    "perf_counter": (lambda: time.perf_counter(), {"outside"}),
+    "datetime": (lambda: datetime.datetime.now(), {"outside"}),
+    "date": (lambda: datetime.date.today(), {"outside"}),
+    "open": (lambda: open(os.devnull).close(), {"outside"}),
+    "file": (lambda: s.FILE.read(1), {"outside"}),
+    "StringIO": (lambda: io.StringIO().write("x"), {"outside"}),
+    "lock": (lambda: s.LOCK.acquire(False) and s.LOCK.release(), {"outside"}),
+    "thread": (lambda: threading.get_ident(), {"outside"}),
+    "getcwd": (lambda: os.getcwd(), {"outside"}),
+    "getpid": (lambda: os.getpid(), {"outside"}),
+    "uuid": (lambda: uuid.uuid4(), {"outside"}),
+    "environ": (lambda: os.environ.__setitem__("FULGURITE_TEST", "1"), {"outside"}),
+    "socket": (lambda: socket.socket().close(), {"outside", "unreviewed"}),
+    "_getframe": (lambda: sys._getframe(), {"unreviewed"}),
+    "settrace": (lambda: sys.settrace(sys.gettrace()), {"unreviewed"}),
+    "gc": (lambda: gc.get_objects(), {"unreviewed"}),
+    "ctypes": (lambda: s.GET_PID(), {"unreviewed"}),
+    "cache_clear": (lambda: s.cached.cache_clear(), {"unreviewed"}),
+    "memoryview": (lambda: view[0], {"unreviewed"}),
+    "__dict__ shared": (lambda: setattr(s.Plain(), "__dict__", vars(s.OBJECT)), {"unreviewed"}),
+    "tolist": (lambda: s.BUFFER.tolist(), {"tensor data"}),
+    "numpy": (lambda: s.BUFFER.numpy(), {"tensor data"}),
+    "data_ptr": (lambda: s.BUFFER.data_ptr(), {"tensor data"}),
+    "tensor.data": (lambda: setattr(s.BUFFER, "data", torch.ones(1)), {"tensor state"}),
+    "requires_grad_": (lambda: s.BUFFER.requires_grad_(False), {"tensor state"}),
+    "manual_seed": (lambda: torch.manual_seed(0), {"unreviewed"}),
+    "generator": (lambda: generator.manual_seed(0), {"unreviewed"}),
+    "set_default_dtype": (lambda: torch.set_default_dtype(torch.float32), {"unreviewed"}),
+    "set_num_threads": (lambda: torch.set_num_threads(torch.get_num_threads()), {"unreviewed"}),
+    "deterministic": (lambda: torch.use_deterministic_algorithms(False), {"unreviewed"}),
+    "torch.save": (lambda: torch.save([1], io.BytesIO()), {"unreviewed"}),
+}  # fmt: skip
+s.endless_generator = s.endless()
+next(s.endless_generator)
+
+
+@pytest.mark.parametrize("name", IMPURE)
+def test_flagged(name):
+    program, kinds = IMPURE[name]
+    record = _C.record_state(program)
+    found = {kind for kind, *_ in record.impure}
+    assert found and found & kinds, record.impure
+
+
+@pytest.mark.parametrize("name", [n for n in IMPURE if IMPURE[n][1] != {"message"}])
+def test_refused_before_it_happens(name):
+    """The error is raised in the line that was about to do it."""
+    program, kinds = IMPURE[name]
+    record = _C.record_state(
+        program, raised=["random", "outside", "iterator", "tensor data", "tensor state", "unreviewed"],
+        error_type=ReadsAttributeError,
+    )  # fmt: skip
+    assert isinstance(record.error, ReadsAttributeError), (record.error, record.impure)
+    assert any(prevented for *_, prevented in record.impure)
+
+
+def test_refusal_comes_before_the_effect():
+    happened = []
+
+    def program():
+        happened.append(1)
+        os.environ["FULGURITE_TEST"] = "written"
+        happened.append(2)
+
+    os.environ.pop("FULGURITE_TEST", None)
+    record = _C.record_state(program, raised=["outside"], error_type=KeyError)
+    assert happened == [1] and "FULGURITE_TEST" not in os.environ
+    record.undo()
+    assert happened == []
+    ((kind, what, line, prevented),) = record.impure
+    assert (kind, prevented) == ("outside", True)
+    assert what == "calls posix.putenv(), which asks the operating system"
+
+
+def test_swallowed_refusal_is_still_noted():
+    def program():
+        try:
+            time.time()
+        except Exception:  # noqa: BLE001
+            return 1
+
+    record = _C.record_state(program, raised=["outside"], error_type=KeyError)
+    assert record.error is None and record.result == 1
+    assert [kind for kind, *_ in record.impure] == ["outside"]
+
+
+def test_flags_name_the_line():
+    def program():
+        value = 1
+        return value + time.time()
+
+    ((_, what, line, _),) = _C.record_state(program).impure
+    assert what == "calls time.time(), which reads the clock"
+    assert line == program.__code__.co_firstlineno + 2
+
+
+def test_trace_function_of_the_program():
+    """One that replaces ours makes the record worthless, which is said."""
+
+    def program():
+        sys.settrace(None)
+        return s.NUMBER
+
+    record = _C.record_state(program)
+    assert not record.complete
+    assert _C.record_state(lambda: s.NUMBER).complete
+
+
+PURE = {
+    "numpy of scalars": lambda: np.sqrt(2.0) + np.prod([1, 2, 3]),
+    "numpy of new arrays": lambda: np.arange(3).reshape(3, 1).sum().item() + np.zeros(2)[0],
+    "math": lambda: __import__("math").sqrt(2),
+    "import": lambda: __import__("math"),
+    "regular expression": lambda: __import__("re").sub("a", "b", "aaa"),
+    "deepcopy": lambda: copy.deepcopy({"a": [1, (2, {3})], "b": s.Config(4)}),
+    "dataclass": lambda: s.Config(3) == s.Config(4),
+    "namedtuple": lambda: s.Point(1, 2)._replace(x=3),
+    "enum": lambda: s.Colour("RED") if False else s.Colour["RED"],
+    "exceptions": lambda: s.absent_key(),
+    "string methods": lambda: "a,b".split(",")[0].upper().join(["x", "y"]).encode().hex(),
+    "sets": lambda: {1, 2} | {3} & {4} ^ {5},
+    "builtins": lambda: [
+        builtins.min(1, 2), divmod(5, 2), round(2.5), hash("a"), id(s), ord("a"), bin(3), pow(2, 3),
+    ],
+    "types": lambda: [int("3"), float("1.5"), str(3), tuple([1]), frozenset([2]), complex(1, 2)],
+    "type": lambda: type(s.base) is s.Base,
+    "new class": lambda: type("New", (s.Base,), {"k": 3})().k,
+    "generator": lambda: sum(x for x in range(3)),
+    "partial": lambda: s.functools.partial(s.inc, 2)(),
+    "cached tensor": lambda: s.cached_tensor(3) + 1,
+    "tensor ops": lambda: torch.cat([s.X, s.X]).softmax(-1).view(-1)[0].mean(),
+    "no_grad": lambda: torch.no_grad()(lambda: s.X + 1)(),
+    "functional": lambda: torch.nn.functional.gelu(torch.nn.functional.linear(s.X, s.net.lin.weight)),
+    "einsum": lambda: torch.einsum("ij,kj->ik", s.X, s.X),
+    "pytree": lambda: torch.utils._pytree.tree_map(lambda t: t + 1, {"a": [s.X, 2]}),
+    "checkpoint": lambda: torch.utils.checkpoint.checkpoint(s.net, s.X, use_reentrant=False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_not_flagged(name):
+    PURE[name]()  # what is imported or cached at first use
+    record = _C.record_state(PURE[name])
+    assert record.error is None
+    assert record.impure == [], record.impure
+    assert record.effects == [], record.effects
+    assert record.check(), record.explain()
+
+
+def test_first_import_is_noted_but_harmless():
+    sys.modules.pop("this_is_imported_late", None)
+    directory = os.path.dirname(__file__)
+    name = "imported_late"
+    sys.modules.pop(name, None)
+    assert directory in sys.path
+
+    def program():
+        import imported_late
+
+        return imported_late.VALUE
+
+    record = _C.record_state(program, raised=["unreviewed", "outside"], error_type=KeyError)
+    assert record.error is None and {kind for kind, *_ in record.impure} == {"import"}
+    assert record.check(), record.explain()
+    sys.modules[name].VALUE = 5
+    assert not record.check()
+
+
+def test_cached_function_hit():
+    """A hit is what the cache holds: guarded, though the function does not run."""
+    s.cached_by.cache_clear()
+    s.cached_by(10)
+    record = _C.record_state(lambda: s.cached_by(10))
+    assert record.impure == [] and record.check()
+    s.cached_by(11)
+    assert record.check()
+    s.cached_by.cache_clear()
+    assert not record.check()
+
+
+def test_cached_function_miss():
+    s.cached_by.cache_clear()
+    record = _C.record_state(lambda: s.cached_by(10, b=2))
+    assert record.impure == [] and record.effects == [] and record.check()
+    s.cached_by(10, b=2)
+    assert record.check()
+
+
+def test_cached_tensor_does_not_stay_in_the_cache():
+    """It may be a tensor without data, which must not reach the eager program."""
+    s.cached_tensor.cache_clear()
+    _C.record_state(lambda: s.cached_tensor(3))
+    assert s.cached_tensor.cache_info().currsize == 0
