@@ -56,6 +56,7 @@ class Merger {
   explicit Merger(const Trace& trace)
       : trace_(trace),
         classes_(trace),
+        merged_(trace),
         names_(trace.values.size()),
         changed_(classes_.size()),
         seen_(classes_.size()),
@@ -65,7 +66,6 @@ class Merger {
       for_each_change(call, [&](ValueId id) { changed_[storage(id)] = true; });
     for (const Input& input : trace.inputs) seen_[storage(input.id)] = true;
     for (ValueId id : trace.outputs) is_output_[id] = seen_[storage(id)] = true;
-    for (StorageId i = 0; i < trace.storages; ++i) storage_now_.push_back(i);
   }
 
   Trace run() {
@@ -77,7 +77,7 @@ class Merger {
       return true;
     });
     names_.apply(result.outputs);
-    for (Value& value : result.values) value.type.storage = storage_now(value.type.storage);
+    merged_.apply(result);
     return result;
   }
 
@@ -88,11 +88,6 @@ class Merger {
   };
 
   StorageId storage(ValueId id) const { return classes_.of(trace_, id); }
-
-  StorageId storage_now(StorageId id) const {
-    while (storage_now_[id] != id) id = storage_now_[id];
-    return id;
-  }
 
   bool may_merge(const Call& call) const {
     // Regions of one name may have different bodies.
@@ -152,7 +147,7 @@ class Merger {
     const auto left = values_of(kept.results), right = values_of(dropped.results);
     for (size_t i = 0; i < left.size(); ++i) {
       if (is_output_[left[i]] && is_output_[right[i]]) return true;
-      const StorageId a = storage_now(storage(left[i])), b = storage_now(storage(right[i]));
+      const StorageId a = merged_.of(storage(left[i])), b = merged_.of(storage(right[i]));
       if (a != b && seen_[a] && seen_[b]) return true;
     }
     return false;
@@ -163,20 +158,20 @@ class Merger {
     for (size_t i = 0; i < left.size(); ++i) {
       names_.set(right[i], left[i]);
       is_output_[left[i]] = is_output_[left[i]] || is_output_[right[i]];
-      const StorageId a = storage_now(storage(left[i])), b = storage_now(storage(right[i]));
+      const StorageId a = merged_.of(storage(left[i])), b = merged_.of(storage(right[i]));
       seen_[a] = seen_[a] || seen_[b];
-      storage_now_[b] = a;
+      merged_.merge(b, a);
     }
   }
 
   const Trace& trace_;
   const StorageClasses classes_;
+  StorageMerge merged_;
   Renaming names_;
   std::vector<bool> changed_;  // by storage class: written, or its geometry changed, anywhere
   std::vector<bool> seen_;     // by storage class: of an input or an output
   std::vector<int> version_;   // by storage class: counts changes
   std::vector<bool> is_output_;
-  std::vector<StorageId> storage_now_;
   std::unordered_map<size_t, std::vector<Candidate>> candidates_;
 };
 

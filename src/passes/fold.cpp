@@ -1,3 +1,4 @@
+#include "ops/named_ops.h"
 #include "passes/filter.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
@@ -78,8 +79,80 @@ class Folder {
   std::vector<bool> output_, retyped_;
 };
 
+// In a trace without writes a copy with the strides of its original tells nothing from it: where
+// neither the copy is handed out nor the original written before the copy is last read.
+class CopyRemoval {
+ public:
+  explicit CopyRemoval(const Trace& trace)
+      : trace_(trace),
+        classes_(trace),
+        merged_(trace),
+        names_(trace.values.size()),
+        changed_(classes_.size()),
+        changed_early_(classes_.size()),
+        seen_(classes_.size()),
+        read_late_(classes_.size()) {
+    for (ValueId id : trace.outputs) seen_[storage(id)] = true;
+    for (int32_t i = 0; i < static_cast<int32_t>(trace.calls.size()); ++i) look(i);
+  }
+
+  Trace run() {
+    Trace result = filter_calls(trace_, [&](int32_t i, Call& call) {
+      names_.apply(call);
+      return i >= trace_.epilogue || !removes(call);
+    });
+    names_.apply(result.outputs);
+    merged_.apply(result);
+    return result;
+  }
+
+ private:
+  StorageId storage(ValueId id) const { return merged_.of(classes_.of(trace_, id)); }
+
+  void look(int32_t i) {
+    const bool late = i >= trace_.epilogue;
+    for_each_change(trace_.calls[i], [&](ValueId id) {
+      changed_[storage(id)] = true;
+      if (!late) changed_early_[storage(id)] = true;
+    });
+    if (late)
+      for_each_value(trace_.calls[i].args, [&](ValueId id) { read_late_[storage(id)] = true; });
+  }
+
+  bool removes(const Call& call) {
+    if (!call.op.aten || !(*call.op.aten == named_ops().clone) || call.mode != trace_.mode)
+      return false;
+    const ValueId original = call.args[0].values.at(0), copy = call.results[0].values.at(0);
+    if (!same_layout(type_of(trace_, original), type_of(trace_, copy))) return false;
+    const StorageId from = storage(original), to = storage(copy);
+    if (seen_[to] || changed_[to] || changed_early_[from]) return false;
+    if (read_late_[to] && changed_[from]) return false;
+    names_.set(copy, original);
+    merged_.merge(to, from);
+    read_late_[from] = read_late_[from] || read_late_[to];
+    return true;
+  }
+
+  static bool same_layout(const TensorType& a, TensorType b) {
+    b.storage = a.storage;
+    b.nbytes = a.nbytes;
+    b.requires_grad = a.requires_grad;
+    return a == b;
+  }
+
+  const Trace& trace_;
+  const StorageClasses classes_;
+  StorageMerge merged_;
+  Renaming names_;
+  // By storage class: changed anywhere, before the epilogue; of an output; read in the epilogue.
+  std::vector<bool> changed_, changed_early_, seen_, read_late_;
+};
+
 }  // namespace
 
-Trace fold(const Trace& trace) { return Folder(trace).run(); }
+Trace fold(const Trace& trace) {
+  Trace folded = Folder(trace).run();
+  return folded.epilogue < 0 ? folded : CopyRemoval(folded).run();
+}
 
 }  // namespace fulgurite

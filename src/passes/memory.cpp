@@ -22,6 +22,21 @@ void StorageClasses::join(const Trace& trace, const std::vector<Call>& calls) {
   }
 }
 
+StorageMerge::StorageMerge(const Trace& trace) : into_(trace.storages) {
+  std::iota(into_.begin(), into_.end(), 0);
+}
+
+void StorageMerge::merge(StorageId from, StorageId into) { into_.at(of(from)) = of(into); }
+
+StorageId StorageMerge::of(StorageId storage) const {
+  while (into_.at(storage) != storage) storage = into_[storage];
+  return storage;
+}
+
+void StorageMerge::apply(Trace& trace) const {
+  for (Value& value : trace.values) value.type.storage = of(value.type.storage);
+}
+
 bool must_run(const Call& call) {
   if (call.op.aten && facts_of(*call.op.aten).is_assert) return true;
   if (draws(call)) return true;

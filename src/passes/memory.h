@@ -23,6 +23,19 @@ class StorageClasses {
   std::vector<StorageId> parent_;
 };
 
+// Storages that become one because a value takes another's place.
+class StorageMerge {
+ public:
+  explicit StorageMerge(const Trace& trace);
+
+  void merge(StorageId from, StorageId into);
+  StorageId of(StorageId storage) const;
+  void apply(Trace& trace) const;  // to the types of all values
+
+ private:
+  std::vector<StorageId> into_;
+};
+
 // Calls `f(id)` for every value whose memory or geometry `call` or its body changes.
 template <class F>
 void for_each_change(const Call& call, F&& f) {

@@ -23,8 +23,9 @@ Trace dead_code(const Trace& trace);
 // results whose merging could be seen (two outputs that would alias) stay.
 Trace common_subexpressions(const Trace& trace);
 
-// Without calls that only hand back an argument (contiguous(), dropout in evaluation) and views
-// that equal what they are a view of, where the program cannot tell.
+// Without calls that only hand back an argument (contiguous(), dropout in evaluation), views that
+// equal what they are a view of and, in a functionalised trace, copies that equal their original:
+// where the program cannot tell.
 Trace fold(const Trace& trace);
 
 // Every call given to the first executor that claims it; what was asked is added to `decisions`.

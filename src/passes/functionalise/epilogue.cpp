@@ -70,8 +70,10 @@ class Epilogue {
   void find_final_values(StorageState& storage) {
     if (storage.given.empty()) return;
     if (has_grown(storage)) {
-      storage.wild_begin = 0;
-      storage.wild_end = storage.nbytes;
+      flatten(state_, storage);
+      const int64_t size = element_size(storage.layout);
+      storage.wild_begin = storage.layout.offset * size;
+      storage.wild_end = storage.wild_begin + storage.layout.sizes[0] * size;
       storage.stale.clear();
     } else if (!storage.written) {
       return;
@@ -177,7 +179,7 @@ class Epilogue {
     storage.holder = storage.mould = storage.given[0];
     storage.layout = given_type(storage.given[0]);
     storage.laid_out = true;
-    storage.written = false;
+    storage.written = storage.flat = false;
     ++storage.version;
     for (ValueId input : storage.given)
       if (old_type(input) == given_type(input)) bind(state_, input, input);

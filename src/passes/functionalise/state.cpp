@@ -24,17 +24,33 @@ bool reaches_beyond(const StorageState& storage, const TensorType& root) {
   });
 }
 
-bool is_flat(const StorageState& storage) {
-  const TensorType& t = storage.layout;
-  return t.sizes.size() == 1 && t.strides[0] == 1 && covers(t, storage.nbytes);
-}
-
 TensorType one_dimension(const TensorType& like, int64_t size, int64_t offset) {
   TensorType type = like;
   type.sizes = {size};
   type.strides = {1};
   type.offset = offset;
   return type;
+}
+
+// The part of the storage that the trace sees, as one dimension. Where some call counts from the
+// start of the storage, all of it.
+TensorType flat_layout(const StorageState& storage) {
+  const int64_t size = element_size(storage.layout);
+  int64_t begin = 0, end = storage.nbytes;
+  if (!storage.exact_offsets) {
+    begin = storage.nbytes;
+    end = 0;
+    int64_t alignment = size;
+    for (const TensorType* view : storage.views) {
+      if (numel(*view) == 0) continue;
+      begin = std::min(begin, view->offset * element_size(*view));
+      end = std::max(end, (view->offset + extent(*view)) * element_size(*view));
+      alignment = std::max(alignment, element_size(*view));
+    }
+    begin = begin / alignment * alignment;
+    end = std::min((end + alignment - 1) / alignment * alignment, storage.nbytes);
+  }
+  return one_dimension(storage.layout, end / size - begin / size, begin / size);
 }
 
 bool is_lazy(const TensorType& type) { return type.conj || type.neg; }
@@ -198,7 +214,7 @@ void make_root(State& state, ValueId id) {
   const TensorType& type = *state.values[id].type;
   storage.exists = true;
   storage.inference = state.out.mode == GradMode::Inference;
-  storage.written = false;
+  storage.written = storage.flat = false;
   storage.laid_out = true;
   storage.nbytes = type.nbytes;
   storage.layout = type;
@@ -249,21 +265,21 @@ void grow(State& state, StorageState& storage, const TensorType& type) {
   const int64_t more = type.nbytes / size - before;
   if (before > 0) flatten(state, storage);
   const ValueId old = before > 0 ? laid_out_holder(state, storage) : kNoValue;
-  TensorType layout = one_dimension(storage.layout, more, 0);
+  TensorType layout = one_dimension(storage.layout, more, before > 0 ? storage.layout.offset : 0);
   storage.holder = add_call(state.out, named_ops().empty,
                             {int_list(layout.sizes), number(static_cast<int64_t>(layout.dtype)),
                              Arg(), Arg::literal(layout.device), Arg(), Arg()},
                             dense_like(layout));
   if (before > 0) {
     const ValueId parts[] = {old, storage.holder};
-    layout.sizes = {before + more};
+    layout.sizes = {storage.layout.sizes[0] + more};
     storage.holder =
         add_call(state.out, named_ops().cat, {Arg::list(parts), number(0)}, dense_like(layout));
   }
   storage.layout = layout;
   storage.mould = storage.holder;
   storage.nbytes = type.nbytes;
-  storage.exists = storage.laid_out = true;
+  storage.exists = storage.laid_out = storage.flat = true;
   ++storage.version;
 }
 
@@ -285,23 +301,23 @@ ValueId laid_out_holder(State& state, StorageState& storage) {
 }
 
 void flatten(State& state, StorageState& storage) {
-  if (is_flat(storage)) return;
+  if (storage.flat) return;
   resolve(state, storage);
   const ValueId base = laid_out_holder(state, storage);
   const TensorType& layout = storage.layout;
-  TensorType flat = one_dimension(layout, storage.nbytes / element_size(layout), 0);
-  auto steps = covers(layout, storage.nbytes) ? place(layout, flat) : std::nullopt;
-  if (steps) {
+  TensorType flat = flat_layout(storage);
+  const int64_t first = new_type(state, base).offset - layout.offset;
+  if (auto steps = place(layout, flat)) {
     storage.holder = view(state.out, base, *steps);
-  } else if (!storage.written) {
-    storage.holder = view_by_strides(state.out, base, flat, 0);
   } else {
-    // Nothing but the root sees this storage, see `reaches_beyond`.
-    flat = one_dimension(layout, extent(layout), layout.offset);
-    storage.holder = view_by_strides(state.out, base, flat, new_type(state, base).offset);
+    // Once written, a root with gaps is all that the trace sees, see `reaches_beyond`.
+    if (storage.written && !covers(layout, storage.nbytes))
+      flat = one_dimension(layout, extent(layout), layout.offset);
+    storage.holder = view_by_strides(state.out, base, flat, first + flat.offset);
   }
   storage.layout = flat;
   storage.mould = storage.holder;
+  storage.flat = true;
 }
 
 void note_write(State& state, StorageState& storage, const TensorType& type) {

@@ -22,6 +22,7 @@ struct StorageState {
   bool exists = false;         // made at this point of the trace, outside of the body at work
   bool inference = false;      // made under inference mode
   bool exact_offsets = false;  // some call counts from the start of the storage (as_strided)
+  bool flat = false;           // `layout` is one dimension, over all that the trace sees
   bool flat_first = false;     // has to be flat before the first write
   bool written = false;
   bool laid_out = true;  // the holder has the strides of `layout`
@@ -77,7 +78,7 @@ void retype(State& state, const Retyped& change);
 // The holder, with the strides of the layout.
 ValueId laid_out_holder(State& state, StorageState& storage);
 
-// Makes the layout one dimension over the whole storage.
+// Makes the layout one dimension, over all that the trace sees of the storage.
 void flatten(State& state, StorageState& storage);
 
 // Notes for the epilogue that the elements of an old value are written.
