@@ -111,6 +111,12 @@ void bind_ops(nb::module_& m) {
   m.def("infer_meta", &infer_meta, nb::arg("name"), nb::arg("overload"), nb::arg("args"));
   m.def("rule_cost", &rule_cost, nb::arg("name"), nb::arg("overload"), nb::arg("args"),
         nb::arg("repeat") = 1000);
+  m.def(
+      "has_rule",
+      [](const std::string& name, const std::string& overload) {
+        return meta_rule(handle(name, overload)) != nullptr;
+      },
+      nb::arg("name"), nb::arg("overload") = "");
   m.def("catalogue", &record_names, nb::arg("with_rule") = false);
 }
 

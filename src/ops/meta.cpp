@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/catalogue.h"
+#include "ops/meta/writing.h"
 #include "ops/per_operator.h"
 
 namespace fulgurite {
@@ -11,7 +12,7 @@ namespace {
 
 std::optional<c10::KernelFunction> make_rule(const c10::OperatorHandle& op) {
   const OpRecord* record = find_record(op);
-  if (!record || !record->meta) return {};
+  if (!record || !record->meta) return meta::rule_for_writes(op);
   const auto difference = c10::findSchemaDifferences(record->meta.schema(), op.schema());
   require(!difference, "the rule for {} has another signature: {}", record->op,
           difference.value_or(""));

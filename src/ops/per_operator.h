@@ -46,15 +46,16 @@ const auto& per_operator(const c10::OperatorHandle& op) {
   thread_local per_operator_detail::Table<T> local;
   const uint64_t now = operators_unregistered();
   local.refresh(now);
-  auto [it, fresh] = local.values.try_emplace(op, nullptr);
-  if (it->second) [[likely]]
-    return *it->second;
+  const T*& known = local.values[op];
+  if (known) [[likely]]
+    return *known;
+  auto made = std::make_unique<const T>(make(op));  // not under the lock: it may come back here
   static auto& shared = *new per_operator_detail::Shared<T>;  // outlives threads
   std::lock_guard lock(shared.mutex);
   shared.table.refresh(now);
   const T*& value = shared.table.values[op];
-  if (!value) value = shared.kept.emplace_back(std::make_unique<const T>(make(op))).get();
-  return *(it->second = value);
+  if (!value) value = shared.kept.emplace_back(std::move(made)).get();
+  return *(local.values[op] = value);
 }
 
 }  // namespace fulgurite

@@ -29,11 +29,13 @@ Index make_index() {
 }  // namespace
 
 std::span<const std::span<const OpRecord>> catalogue() {
-  static const std::array all{families::attention, families::convolution_family,
-                              families::effects,   families::embeddings,
-                              families::factories, families::norms,
-                              families::pointwise, families::random,
-                              families::views};
+  static const std::array all{families::attention,      families::convolution_family,
+                              families::effects,        families::embeddings,
+                              families::factories,      families::indexing,
+                              families::linear_algebra, families::losses,
+                              families::norms,          families::pointwise,
+                              families::pooling,        families::random,
+                              families::reductions,     families::views};
   return all;
 }
 

@@ -31,10 +31,6 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "whether a mask is a nested tensor's",
      .reads_data = true},
 
-    // Tagged dynamic_output_shape for some of their uses only.
-    {.op = "index.Tensor", .doc = "gathers by index tensors or masks", .fixed_shape = true},
-    {.op = "_ctc_loss", .doc = "connectionist temporal classification", .fixed_shape = true},
-
     // Checks that give a token, to be ordered by.
     {.op = "_functional_assert_async.msg", .doc = "raises if an element is 0", .effect = true},
     {.op = "_functional_assert_scalar", .doc = "raises if a number is 0", .effect = true},

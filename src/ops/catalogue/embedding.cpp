@@ -69,7 +69,7 @@ Bags embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& of
   const Tensor output = empty({bags, weight.size(1)}, weight.scalar_type());
   Tensor offset2bag = empty({mapped ? indices.size(0) + 1 : 0}, dtype);
   if (mapped) offset2bag = view(offset2bag, {indices.size(0)}, {1});  // one more while it is made
-  const Tensor bag_size = empty({sizes}, dtype);
+  const Tensor bag_size = view(empty({offsets.size(0)}, dtype), {sizes}, {1});
   const Tensor max_indices =
       mode == kMax ? empty({bags, weight.size(1)}, dtype) : empty({sizes}, dtype);
   return {output, offset2bag, bag_size, max_indices};

@@ -6,6 +6,7 @@
 namespace fulgurite::catalogue_families {
 
 extern const std::span<const OpRecord> attention, convolution_family, effects, embeddings,
-    factories, norms, pointwise, random, views;
+    factories, indexing, linear_algebra, losses, norms, pointwise, pooling, random, reductions,
+    views;
 
 }  // namespace fulgurite::catalogue_families

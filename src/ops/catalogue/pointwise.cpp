@@ -54,12 +54,9 @@ Tensor isnan(const Tensor& self) { return comparison(self, self); }
 
 // Bounds.
 
-void check_no_bool(const Tensor& self, const char* name) {
-  TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for ", name);
-}
 Tensor relu(const Tensor& self) {
-  check_no_bool(self, "relu");
-  return at::meta::clamp_min(self, 0);
+  TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
+  return unary(self);
 }
 Tensor hardtanh(const Tensor& self, const Scalar& min, const Scalar& max) {
   TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");

@@ -1,0 +1,262 @@
+// Products, solvers, distances and Fourier transforms.
+#include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/LinearAlgebraUtils.h>
+
+#include "ops/catalogue/families.h"
+#include "ops/meta/iterator.h"
+
+namespace fulgurite::catalogue_families {
+namespace {
+
+using namespace meta;
+using at::Scalar;
+using Optional = std::optional<Tensor>;
+using Pair = std::tuple<Tensor, Tensor>;
+
+// A batch of matrices of these sizes, each column-major.
+Tensor column_major(IntArrayRef sizes, ScalarType dtype) {
+  return strided(sizes, at::native::batched_matrix_contiguous_strides(sizes, true), dtype);
+}
+
+// Products.
+
+Tensor dot(const Tensor& self, const Tensor& other) {
+  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(),
+              "D and ", other.dim(), "D tensors");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(),
+              "dot : expected both vectors to have same dtype, but found ", self.scalar_type(),
+              " and ", other.scalar_type());
+  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor ",
+              self.sizes(), " and src ", other.sizes(),
+              " to have the same number of elements, "
+              "but got ",
+              self.numel(), " and ", other.numel(), " elements respectively");
+  return empty({}, self.scalar_type());
+}
+Tensor mv(const Tensor& self, const Tensor& vec) {
+  TORCH_CHECK(self.dim() == 2 && vec.dim() == 1, "vector + matrix @ vector expected, got 1, ",
+              self.dim(), ", ", vec.dim());
+  TORCH_CHECK(self.size(1) == vec.size(0), "size mismatch, got input (", self.size(0), "), mat (",
+              self.sizes(), "), vec (", vec.size(0), ")");
+  TORCH_CHECK(self.scalar_type() == vec.scalar_type(),
+              "expected mat and vec to have the same "
+              "dtype, but got ",
+              self.scalar_type(), " and ", vec.scalar_type());
+  return empty({self.size(0)}, self.scalar_type());
+}
+Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar&,
+              const Scalar&) {
+  TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
+  TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
+  TORCH_CHECK(batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1),
+              "batch1 and batch2 do not fit: ", batch1.sizes(), ", ", batch2.sizes());
+  const std::array sizes{batch1.size(1), batch2.size(2)};
+  TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "The expanded size of the tensor ",
+              self.sizes(), " must match ", IntArrayRef(sizes));
+  return empty(sizes, self.scalar_type());
+}
+Tensor int_mm(const Tensor& self, const Tensor& mat2) {
+  TORCH_CHECK(self.dim() == 2 && mat2.dim() == 2 && self.size(1) == mat2.size(0),
+              "mat1 and mat2 shapes cannot be multiplied");
+  TORCH_CHECK(self.scalar_type() == at::kChar || self.scalar_type() == at::kByte,
+              "self must be uint8 or int8, got ", self.scalar_type());
+  TORCH_CHECK(mat2.scalar_type() == at::kChar, "mat2 must be int8, got ", mat2.scalar_type());
+  return empty({self.size(0), mat2.size(1)}, at::kInt);
+}
+Tensor grouped_mm(const Tensor& a, const Tensor& b, const Optional& offsets, const Optional& bias,
+                  std::optional<ScalarType> dtype) {
+  const bool flat_a = a.dim() == 2, flat_b = b.dim() == 2;
+  TORCH_CHECK((flat_a || a.dim() == 3) && (flat_b || b.dim() == 3), "mat_a has to be 2 or 3d");
+  TORCH_CHECK((flat_a && flat_b) || a.size(-1) == b.size(-2),
+              "contraction dimension of mat_a and mat_b must match");
+  TORCH_CHECK(defined(offsets) == (flat_a || flat_b),
+              "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are "
+              "3d");
+  at::DimVector sizes;
+  if (flat_a && flat_b)
+    sizes = {offsets->size(0), a.size(0), b.size(1)};
+  else if (flat_a || flat_b)
+    sizes = {a.size(-2), b.size(-1)};
+  else
+    sizes = {a.size(0), a.size(1), b.size(-1)};
+  const ScalarType type = dtype.value_or(a.scalar_type());
+  // Rows start at multiples of 16 bytes.
+  const int64_t aligned = 16 / static_cast<int64_t>(c10::elementSize(type));
+  const int64_t row = (sizes.back() + aligned - 1) / aligned * aligned;
+  if (sizes.size() == 2) return strided(sizes, {row, 1}, type);
+  return strided(sizes, {sizes[1] * row, row, 1}, type);
+}
+
+// Solvers.
+
+Tensor solve_triangular(const Tensor& a, const Tensor& b, bool, bool left, bool) {
+  at::native::checkInputsSolver(a, b, left, "linalg.solve_triangular");
+  const auto [b_sizes, a_sizes] = at::native::_linalg_broadcast_batch_dims(b, a);
+  return column_major(b_sizes, a.scalar_type());
+}
+void check_square(const Tensor& self, const char* name) {
+  at::native::squareCheckInputs(self, name);
+}
+Tensor cholesky(const Tensor& self, bool) {
+  if (self.numel() == 0) return like(self);
+  check_square(self, "cholesky");
+  return column_major(self.sizes(), self.scalar_type());
+}
+Tensor cholesky_inverse(const Tensor& self, bool) {
+  check_square(self, "cholesky_inverse");
+  return column_major(self.sizes(), self.scalar_type());
+}
+Pair eig(const Tensor& self) {
+  check_square(self, "linalg.eig");
+  const ScalarType dtype = c10::toComplexType(self.scalar_type());
+  return {empty(self.sizes().slice(0, self.dim() - 1), dtype), column_major(self.sizes(), dtype)};
+}
+Tensor eigvals(const Tensor& self) {
+  check_square(self, "linalg.eigvals");
+  return empty(self.sizes().slice(0, self.dim() - 1), c10::toComplexType(self.scalar_type()));
+}
+Tensor householder_product(const Tensor& self, const Tensor& tau) {
+  TORCH_CHECK(self.dim() >= 2,
+              "torch.linalg.householder_product: input must have at least 2 "
+              "dimensions.");
+  TORCH_CHECK(self.size(-2) >= self.size(-1),
+              "torch.linalg.householder_product: input.shape[-2] "
+              "must be greater than or equal to input.shape[-1]");
+  TORCH_CHECK(self.size(-1) >= tau.size(-1),
+              "torch.linalg.householder_product: input.shape[-1] "
+              "must be greater than or equal to tau.shape[-1]");
+  TORCH_CHECK(self.dim() - tau.dim() == 1,
+              "torch.linalg.householder_product: Expected tau to have "
+              "one dimension less than input");
+  TORCH_CHECK(self.scalar_type() == tau.scalar_type(),
+              "torch.linalg.householder_product: tau dtype "
+              "does not match input dtype");
+  return column_major(self.sizes(), self.scalar_type());
+}
+Tensor ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool, bool) {
+  TORCH_CHECK(self.dim() >= 2 && other.dim() >= 2,
+              "torch.ormqr: input must have at least 2 "
+              "dimensions.");
+  return column_major(other.sizes(), self.scalar_type());
+}
+Tensor matrix_exp(const Tensor& self) {
+  check_square(self, "linalg.matrix_exp");
+  return contiguous_like(self);
+}
+
+// Distances.
+
+Tensor cdist_forward(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t>) {
+  TORCH_CHECK(x1.dim() > 1 && x2.dim() > 1, "cdist only supports at least 2D tensors");
+  TORCH_CHECK(x1.size(-1) == x2.size(-1),
+              "X1 and X2 must have the same number of columns. X1: ", x1.size(-1),
+              " X2: ", x2.size(-1));
+  TORCH_CHECK(p >= 0, "cdist only supports non-negative p values");
+  auto sizes = at::infer_size(x1.sizes().slice(0, x1.dim() - 2), x2.sizes().slice(0, x2.dim() - 2));
+  sizes.push_back(x1.size(-2));
+  sizes.push_back(x2.size(-2));
+  return empty(sizes, x1.scalar_type());
+}
+Tensor cdist_backward(const Tensor&, const Tensor& x1, const Tensor& x2, double, const Tensor&) {
+  auto sizes = at::infer_size(x1.sizes().slice(0, x1.dim() - 2), x2.sizes().slice(0, x2.dim() - 2));
+  sizes.push_back(x1.size(-2));
+  sizes.push_back(x1.size(-1));
+  return empty(sizes, x1.scalar_type());
+}
+Tensor pdist_forward(const Tensor& self, double p) {
+  const int64_t n = self.size(0);
+  return empty({n * (n - 1) / 2}, self.scalar_type());
+}
+Tensor pdist_backward(const Tensor&, const Tensor& self, double, const Tensor&) {
+  return contiguous_like(self);
+}
+
+// Fourier transforms. The transformed dimensions become the innermost ones, the others keep the
+// order of their strides.
+
+Tensor transformed(const Tensor& self, IntArrayRef sizes, at::DimVector dims, ScalarType dtype,
+                   bool sort_last) {
+  const auto larger = [&](int64_t a, int64_t b) { return self.stride(a) > self.stride(b); };
+  std::sort(dims.begin(), dims.end() - (sort_last ? 0 : 1), larger);
+  at::DimVector order;
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (std::find(dims.begin(), dims.end(), d) == dims.end()) order.push_back(d);
+  std::sort(order.begin(), order.end(), larger);
+  order.append(dims.begin(), dims.end());
+  at::DimVector strides(sizes.size());
+  int64_t stride = 1;
+  for (auto d = order.rbegin(); d != order.rend(); ++d) {
+    strides[*d] = stride;
+    stride *= sizes[*d];
+  }
+  return strided(sizes, strides, dtype);
+}
+at::DimVector wrapped(IntArrayRef dims, const Tensor& self) {
+  at::DimVector result(dims);
+  for (int64_t& d : result) d = c10::maybe_wrap_dim(d, self.dim());
+  return result;
+}
+Tensor fft_c2c(const Tensor& self, IntArrayRef dims, int64_t, bool) {
+  TORCH_CHECK(self.is_complex(), "expected a complex tensor");
+  if (dims.empty()) return like(self);
+  return transformed(self, self.sizes(), wrapped(dims, self), self.scalar_type(), true);
+}
+Tensor fft_r2c(const Tensor& self, IntArrayRef dims, int64_t, bool onesided) {
+  TORCH_CHECK(self.is_floating_point(), "expected a real tensor");
+  at::DimVector sizes(self.sizes());
+  const at::DimVector at = wrapped(dims, self);
+  if (onesided) sizes[at.back()] = sizes[at.back()] / 2 + 1;
+  return transformed(self, sizes, at, c10::toComplexType(self.scalar_type()), false);
+}
+Tensor fft_c2r(const Tensor& self, IntArrayRef dims, int64_t, int64_t last) {
+  TORCH_CHECK(self.is_complex(), "expected a complex tensor");
+  at::DimVector sizes(self.sizes());
+  const at::DimVector at = wrapped(dims, self);
+  sizes[at.back()] = last;
+  return transformed(self, sizes, {at.back()}, c10::toRealValueType(self.scalar_type()), false);
+}
+
+constexpr auto records = checked(std::to_array<OpRecord>({
+    {.op = "dot", .doc = "sum(x * y)", .meta = rule<&dot>},
+    {.op = "vdot", .doc = "sum(conj(x) * y)", .meta = rule<&dot>},
+    {.op = "mv", .doc = "matrix by vector", .meta = rule<&mv>},
+    {.op = "addbmm", .doc = "x plus the sum of products of matrices", .meta = rule<&addbmm>},
+    {.op = "_int_mm", .doc = "product of matrices of bytes", .meta = rule<&int_mm>},
+    {.op = "_grouped_mm",
+     .doc = "products of matrices of several sizes",
+     .meta = rule<&grouped_mm>},
+    {.op = "linalg_solve_triangular",
+     .doc = "solves triangular systems",
+     .meta = rule<&solve_triangular>},
+    {.op = "cholesky", .doc = "the Cholesky factor", .meta = rule<&cholesky>},
+    {.op = "cholesky_inverse",
+     .doc = "the inverse, from the Cholesky factor",
+     .meta = rule<&cholesky_inverse>},
+    {.op = "linalg_eig", .doc = "eigenvalues and eigenvectors", .meta = rule<&eig>},
+    {.op = "_linalg_eigvals", .doc = "eigenvalues", .meta = rule<&eigvals>},
+    {.op = "linalg_householder_product",
+     .doc = "the product of Householder matrices",
+     .meta = rule<&householder_product>},
+    {.op = "ormqr", .doc = "a product with Q of a QR factorisation", .meta = rule<&ormqr>},
+    {.op = "linalg_matrix_exp", .doc = "the matrix exponential", .meta = rule<&matrix_exp>},
+    {.op = "_cdist_forward", .doc = "distances between rows", .meta = rule<&cdist_forward>},
+    {.op = "_cdist_backward",
+     .doc = "the gradient of _cdist_forward",
+     .meta = rule<&cdist_backward>},
+    {.op = "_pdist_forward", .doc = "distances of rows", .meta = rule<&pdist_forward>},
+    {.op = "_pdist_backward",
+     .doc = "the gradient of _pdist_forward",
+     .meta = rule<&pdist_backward>},
+    {.op = "_fft_c2c", .doc = "the Fourier transform", .meta = rule<&fft_c2c>},
+    {.op = "_fft_r2c", .doc = "the Fourier transform of real numbers", .meta = rule<&fft_r2c>},
+    {.op = "_fft_c2r",
+     .doc = "the Fourier transform that gives real numbers",
+     .meta = rule<&fft_c2r>},
+}));
+
+}  // namespace
+
+constinit const std::span<const OpRecord> linear_algebra = records;
+
+}  // namespace fulgurite::catalogue_families
