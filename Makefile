@@ -26,6 +26,8 @@ gates: setup  ## layers, lengths, op names, formatting and the like
 
 demo: setup  ## what fulgurite does, in a terminal
 	$(PYTHON) examples/step_by_step.py
+	$(PYTHON) examples/transformers_models.py
+	$(PYTHON) examples/guards.py
 
 sanitize: setup  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	scripts/sanitize.sh

@@ -13,7 +13,9 @@ import fulgurite
 
 
 def gpt2():
-    config = transformers.GPT2Config(vocab_size=1000, n_positions=128, n_embd=128, n_layer=4, n_head=4)
+    config = transformers.GPT2Config(
+        vocab_size=1000, n_positions=128, n_embd=128, n_layer=4, n_head=4
+    )
     return transformers.GPT2LMHeadModel(config)
 
 

@@ -67,8 +67,9 @@ def _program(tracer, given, recorder, result, target, args, kwargs):
     state = recorder.outcome()
     for what, refusal, file, line in state.effects:
         if refusal:
-            raise Unsupported(f"the function {what}, which cannot be repeated: {refusal}\n"
-                              f"  at {file}:{line}")
+            raise Unsupported(
+                f"the function {what}, which cannot be repeated: {refusal}\n  at {file}:{line}"
+            )
     stored = state.take_tensors()
     captured = _C.finish(tracer, outputs.tensors + stored, outputs.tree)
     _names.name_inputs(captured, target, args, kwargs)
@@ -119,9 +120,7 @@ def _roots(target, args, kwargs):
     function = getattr(target, "__func__", target)
     if function is not roots.get("self"):
         roots[getattr(function, "__name__", "f")] = function
-    for name, value in zip(
-        top_names(target, args, kwargs), [*args, *kwargs.values()], strict=True
-    ):
+    for name, value in zip(top_names(target, args, kwargs), [*args, *kwargs.values()], strict=True):
         if not isinstance(value, torch.Tensor) and not containers_of([value]):
             roots.setdefault(name, value)
     return roots

@@ -87,6 +87,7 @@ def last_recompile_reason(compiled):
 def _last(compiled):
     function = function_of(compiled)
     if function.state.last is None:
-        why = f" Calls ran eagerly: {function.state.fallbacks[-1]}" if function.state.fallbacks else ""
+        reasons = function.state.fallbacks
+        why = f" Calls ran eagerly: {reasons[-1]}" if reasons else ""
         raise UserError(f"nothing has been compiled yet: call the function first.{why}")
     return function.state.last

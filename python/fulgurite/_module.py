@@ -65,4 +65,6 @@ def _deepcopy(self, memo):
 
 
 def _has_slots(kind):
-    return any(getattr(base, "__slots__", ()) for base in kind.__mro__ if base is not torch.nn.Module)
+    return any(
+        getattr(base, "__slots__", ()) for base in kind.__mro__ if base is not torch.nn.Module
+    )

@@ -38,7 +38,8 @@ template <class... Args>
 // An invariant of ours; `text` names it.
 template <class... Args>
 void require(bool holds, fmt::format_string<Args...> text, Args&&... args) {
-  if (!holds) [[unlikely]] internal_error(text, std::forward<Args>(args)...);
+  if (!holds) [[unlikely]]
+    internal_error(text, std::forward<Args>(args)...);
 }
 
 }  // namespace fulgurite

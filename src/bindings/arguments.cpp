@@ -28,11 +28,16 @@ class Reader {
       return compared(object);
     switch (shape_of(object)) {
       case Shape::Tuple:
-      case Shape::NamedTuple: return items(type, PySequence_Fast_ITEMS(object), Py_SIZE(object));
-      case Shape::List: return items(type, PySequence_Fast_ITEMS(object), PyList_GET_SIZE(object));
-      case Shape::Dict: return dict(object);
-      case Shape::Other: return other(object);
-      case Shape::Leaf: return leaf(object);
+      case Shape::NamedTuple:
+        return items(type, PySequence_Fast_ITEMS(object), Py_SIZE(object));
+      case Shape::List:
+        return items(type, PySequence_Fast_ITEMS(object), PyList_GET_SIZE(object));
+      case Shape::Dict:
+        return dict(object);
+      case Shape::Other:
+        return other(object);
+      case Shape::Leaf:
+        return leaf(object);
     }
   }
 
@@ -64,8 +69,7 @@ class Reader {
     const at::Tensor& tensor = THPVariable_Unpack(object);
     const at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     if (impl.layout() != at::kStrided || !tensor.defined()) {
-      out_.declined = fmt::format("an argument is a tensor of layout {}",
-                                  c10::str(impl.layout()));
+      out_.declined = fmt::format("an argument is a tensor of layout {}", c10::str(impl.layout()));
       return;
     }
     out_.key.push_back(kTensor);
@@ -101,8 +105,8 @@ class Reader {
 
   void leaf(PyObject* object) {
     if (THPVariable_Check(object)) {
-      out_.declined = fmt::format("an argument is a {}, a subclass of torch.Tensor",
-                                  Py_TYPE(object)->tp_name);
+      out_.declined =
+          fmt::format("an argument is a {}, a subclass of torch.Tensor", Py_TYPE(object)->tp_name);
       return;
     }
     identity(object);

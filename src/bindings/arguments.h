@@ -12,13 +12,13 @@ namespace fulgurite {
 namespace nb = nanobind;
 
 struct Arguments {
-  Key key;                                         // structure, types, numbers, ambient state
-  c10::SmallVector<PyObject*, 8> compared;         // borrowed: strings and the like, by equality
-  c10::SmallVector<PyObject*, 4> identified;       // borrowed: objects that stand for themselves
-  c10::SmallVector<PyObject*, 8> tensors;          // borrowed, in order, repeats included
+  Key key;                                    // structure, types, numbers, ambient state
+  c10::SmallVector<PyObject*, 8> compared;    // borrowed: strings and the like, by equality
+  c10::SmallVector<PyObject*, 4> identified;  // borrowed: objects that stand for themselves
+  c10::SmallVector<PyObject*, 8> tensors;     // borrowed, in order, repeats included
   c10::SmallVector<const at::TensorImpl*, 8> impls;
-  c10::SmallVector<nb::object, 1> opened;          // keeps what opening containers has made
-  std::string declined;                            // why such arguments cannot be compiled; ""
+  c10::SmallVector<nb::object, 1> opened;  // keeps what opening containers has made
+  std::string declined;                    // why such arguments cannot be compiled; ""
 };
 
 // As given to a vectorcall. With `offsets` the place of each tensor in its storage counts too.

@@ -53,12 +53,12 @@ void raise_in_python(const Unsupported& error) {
 }
 
 void bind_errors(nb::module_& m) {
-  g_user_error = exception(
-      m, "UserError", "The program, its arguments or an option cannot be used as given.",
-      PyExc_RuntimeError);
-  g_unsupported = exception(
-      m, "Unsupported", "The program cannot be compiled soundly; the text says where and why.",
-      g_user_error);
+  g_user_error =
+      exception(m, "UserError", "The program, its arguments or an option cannot be used as given.",
+                PyExc_RuntimeError);
+  g_unsupported = exception(m, "Unsupported",
+                            "The program cannot be compiled soundly; the text says where and why.",
+                            g_user_error);
   g_internal_error =
       exception(m, "InternalError", "A fault of fulgurite itself.", PyExc_RuntimeError);
   nb::register_exception_translator([](const std::exception_ptr& error, void*) {

@@ -34,8 +34,7 @@ struct FunctionState {
 };
 
 struct FunctionObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* target;   // the user's callable
   PyObject* on_miss;  // on_miss(function, key or None, declined, args, kwargs) -> the result
   PyObject* dict;
@@ -51,10 +50,12 @@ FunctionObject* as_function(PyObject* object) { return reinterpret_cast<Function
 // dispatch mode), the user's own code runs and is seen by them.
 bool is_transformed() {
   using c10::DispatchKey;
-  constexpr c10::DispatchKeySet kTransforms{
-      DispatchKey::FuncTorchDynamicLayerFrontMode, DispatchKey::FuncTorchDynamicLayerBackMode,
-      DispatchKey::Functionalize, DispatchKey::PreDispatch, DispatchKey::Python,
-      DispatchKey::PythonTLSSnapshot};
+  constexpr c10::DispatchKeySet kTransforms{DispatchKey::FuncTorchDynamicLayerFrontMode,
+                                            DispatchKey::FuncTorchDynamicLayerBackMode,
+                                            DispatchKey::Functionalize,
+                                            DispatchKey::PreDispatch,
+                                            DispatchKey::Python,
+                                            DispatchKey::PythonTLSSnapshot};
   return Tracer::active() || c10::impl::TorchDispatchModeTLS::any_modes_set() ||
          c10::impl::tls_local_dispatch_key_set().included_.has_any(kTransforms);
 }
@@ -77,10 +78,10 @@ PyObject* run_entry(Entry& entry, const Arguments& arguments) {
 PyObject* ask_python(PyObject* self, const Arguments& arguments, PyObject* const* args,
                      Py_ssize_t positional, PyObject* keyword_names) {
   nb::object key = nb::none();
-  if (arguments.declined.empty()) key = nb::cast(new CallKey(arguments), nb::rv_policy::take_ownership);
+  if (arguments.declined.empty())
+    key = nb::cast(new CallKey(arguments), nb::rv_policy::take_ownership);
   nb::object all = nb::steal(PyTuple_New(positional));
-  for (Py_ssize_t i = 0; i < positional; ++i)
-    PyTuple_SET_ITEM(all.ptr(), i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; i < positional; ++i) PyTuple_SET_ITEM(all.ptr(), i, Py_NewRef(args[i]));
   nb::dict keywords;
   const Py_ssize_t n = keyword_names ? PyTuple_GET_SIZE(keyword_names) : 0;
   for (Py_ssize_t i = 0; i < n; ++i)
@@ -201,10 +202,10 @@ PyType_Slot kSlots[] = {{Py_tp_new, reinterpret_cast<void*>(create)},
                         {Py_tp_getset, kProperties},
                         {0, nullptr}};
 
-PyType_Spec kSpec = {"fulgurite._C.Function", sizeof(FunctionObject), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                         Py_TPFLAGS_BASETYPE,
-                     kSlots};
+PyType_Spec kSpec = {
+    "fulgurite._C.Function", sizeof(FunctionObject), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_BASETYPE,
+    kSlots};
 
 FunctionObject* checked(nb::handle function) {
   if (!PyObject_TypeCheck(function.ptr(), reinterpret_cast<PyTypeObject*>(g_type)))
@@ -316,11 +317,15 @@ void bind_function(nb::module_& m) {
   m.def("entry_for", &entry_for, "The entry that would serve a call, or None; nothing is run.");
   m.def("depend_on_offsets", [](nb::handle function) { checked(function)->state->offsets = true; });
   m.def("depends_on_offsets", [](nb::handle f) { return checked(f)->state->offsets; });
-  m.def("entries", [](nb::handle function) {
-    std::vector<std::shared_ptr<Entry>> all;
-    checked(function)->state->entries.for_each([&](const auto& entry) { all.push_back(entry); });
-    return all;
-  }, "The entries of a function, the most recently used first.");
+  m.def(
+      "entries",
+      [](nb::handle function) {
+        std::vector<std::shared_ptr<Entry>> all;
+        checked(function)->state->entries.for_each(
+            [&](const auto& entry) { all.push_back(entry); });
+        return all;
+      },
+      "The entries of a function, the most recently used first.");
   m.def("clear_entries", [](nb::handle f) { checked(f)->state->entries.clear(); });
   m.def("cache_hits", [](nb::handle f) { return checked(f)->state->hits; });
   m.def("cache_misses", [](nb::handle f) { return checked(f)->state->misses; });

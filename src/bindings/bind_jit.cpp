@@ -86,7 +86,8 @@ bool uses_offsets(const Trace& trace) {
                      [](const auto& a) { return a.name() == "storage_offset"; }))
       continue;
     bool found = false;
-    for_each_value(call.args, [&](ValueId id) { found |= inputs.count(type_of(trace, id).storage); });
+    for_each_value(call.args,
+                   [&](ValueId id) { found |= inputs.count(type_of(trace, id).storage); });
     if (found) return true;
   }
   return false;
@@ -115,8 +116,9 @@ nb::bytes ambient_key() {
 }
 
 void bind_questions(nb::module_& m) {
-  m.def("is_capturing", [] { return Tracer::active() != nullptr; },
-        "Whether this thread is being captured.");
+  m.def(
+      "is_capturing", [] { return Tracer::active() != nullptr; },
+      "Whether this thread is being captured.");
   m.def("is_trace_tensor", &is_trace_tensor);
   m.def("describe_trace_tensor", &describe_trace_tensor);
   m.def("copy_of", &copy_of);
@@ -148,22 +150,29 @@ void bind_jit(nb::module_& m) {
       .def("__exit__", [](Tracking& t, nb::args) { t.exit(); });
   nb::class_<Captured>(m, "Captured")
       .def_ro("lifted", &Captured::lifted)
-      .def_prop_ro("reads", [](const Captured& c) {
-        std::vector<at::Tensor> reads;
-        for (const DataRead& read : c.data_reads) reads.push_back(read.real);
-        return reads;
-      }, "real tensors whose data the program read")
+      .def_prop_ro(
+          "reads",
+          [](const Captured& c) {
+            std::vector<at::Tensor> reads;
+            for (const DataRead& read : c.data_reads) reads.push_back(read.real);
+            return reads;
+          },
+          "real tensors whose data the program read")
       .def_prop_ro("trace", [](const Captured& c) { return std::make_shared<Trace>(c.trace); })
       .def("name_lifted", &name_lifted);
-  m.def("finish", [](Tracer& tracer, const std::vector<at::Tensor>& outputs, nb::handle tree) {
-    return std::make_shared<Captured>(tracer.finish(outputs, read_tree(tree)));
-  }, "The program that a tracer captured.");
+  m.def(
+      "finish",
+      [](Tracer& tracer, const std::vector<at::Tensor>& outputs, nb::handle tree) {
+        return std::make_shared<Captured>(tracer.finish(outputs, read_tree(tree)));
+      },
+      "The program that a tracer captured.");
   m.def("compile_captured", [](const Captured& captured, bool verify) {
     CompileOptions options;
     options.verify = verify;
     return std::make_shared<Compiled>(compile(captured.trace, options));
   });
-  m.def("uses_offsets", [](const Compiled& compiled) { return uses_offsets(compiled.series.back()); });
+  m.def("uses_offsets",
+        [](const Compiled& compiled) { return uses_offsets(compiled.series.back()); });
 }
 
 }  // namespace fulgurite

@@ -45,8 +45,8 @@ class StateRecorder {
     nb::list list;
     for (const auto& impurity : recording_->impurities()) {
       const auto line = Recording::line_of(impurity.where);
-      list.append(nb::make_tuple(pystate::name_of(impurity.kind), impurity.what, line.file,
-                                 line.line));
+      list.append(
+          nb::make_tuple(pystate::name_of(impurity.kind), impurity.what, line.file, line.line));
     }
     return list;
   }

@@ -79,9 +79,12 @@ nb::object source_of(const BoundCall& bound) {
 
 const char* mode_name(GradMode mode) {
   switch (mode) {
-    case GradMode::NoGrad: return "no_grad";
-    case GradMode::Grad: return "enable_grad";
-    case GradMode::Inference: return "inference_mode";
+    case GradMode::NoGrad:
+      return "no_grad";
+    case GradMode::Grad:
+      return "enable_grad";
+    case GradMode::Inference:
+      return "inference_mode";
   }
   internal_error("a grad mode of no name");
 }
@@ -90,16 +93,18 @@ void bind_value(nb::module_& m) {
   nb::class_<BoundValue>(m, "TraceValue", "A tensor of a trace.")
       .def_prop_ro("name", [](const BoundValue& v) { return spell(*v.trace, v.id); })
       .def_ro("number", &BoundValue::id)
-      .def_prop_ro("shape", [](const BoundValue& v) { return nb::tuple(nb::cast(list_of(v.type().sizes))); })
-      .def_prop_ro("strides", [](const BoundValue& v) { return nb::tuple(nb::cast(list_of(v.type().strides))); })
+      .def_prop_ro("shape",
+                   [](const BoundValue& v) { return nb::tuple(nb::cast(list_of(v.type().sizes))); })
+      .def_prop_ro(
+          "strides",
+          [](const BoundValue& v) { return nb::tuple(nb::cast(list_of(v.type().strides))); })
       .def_prop_ro("offset", [](const BoundValue& v) { return v.type().offset; })
       .def_prop_ro("storage", [](const BoundValue& v) { return v.type().storage; })
       .def_prop_ro("dtype", [](const BoundValue& v) { return dtype_of(v.type().dtype); })
       .def_prop_ro("device", [](const BoundValue& v) { return v.type().device.str(); })
       .def_prop_ro("requires_grad", [](const BoundValue& v) { return v.type().requires_grad; })
-      .def("__eq__", [](const BoundValue& a, const BoundValue& b) {
-        return a.id == b.id && a.trace == b.trace;
-      })
+      .def("__eq__", [](const BoundValue& a,
+                        const BoundValue& b) { return a.id == b.id && a.trace == b.trace; })
       .def("__hash__", [](const BoundValue& v) { return v.id; })
       .def("__repr__", [](const BoundValue& v) {
         return fmt::format("{}: \"{}\"", spell(*v.trace, v.id), print_type(v.type()));
@@ -108,15 +113,18 @@ void bind_value(nb::module_& m) {
 
 void bind_call(nb::module_& m) {
   nb::class_<BoundCall>(m, "BoundSymbol", "One call of a trace.")
-      .def_prop_ro("name", [](const BoundCall& b) { return b.call->op.name(); },
-                   "The operator with its overload, 'aten::add.Tensor', or the region's name.")
+      .def_prop_ro(
+          "name", [](const BoundCall& b) { return b.call->op.name(); },
+          "The operator with its overload, 'aten::add.Tensor', or the region's name.")
       .def_prop_ro("args", [](const BoundCall& b) { return arguments(b.trace, b.call->args); })
-      .def_prop_ro("outputs", [](const BoundCall& b) { return arguments(b.trace, b.call->results); })
+      .def_prop_ro("outputs",
+                   [](const BoundCall& b) { return arguments(b.trace, b.call->results); })
       .def_prop_ro("subsymbols", [](const BoundCall& b) { return calls(b.trace, b.call->body); })
       .def_prop_ro("source", &source_of, "(file, line, function, code) of the user's call, or None")
-      .def_prop_ro("module", [](const BoundCall& b) {
-        return b.call->module < 0 ? std::string() : b.trace->modules[b.call->module];
-      })
+      .def_prop_ro("module",
+                   [](const BoundCall& b) {
+                     return b.call->module < 0 ? std::string() : b.trace->modules[b.call->module];
+                   })
       .def_prop_ro("grad_mode", [](const BoundCall& b) { return mode_name(b.call->mode); })
       .def_prop_ro("executor", [](const BoundCall& b) { return b.call->executor; })
       .def("__repr__", [](const BoundCall& b) { return print_call(*b.trace, *b.call); });
@@ -125,33 +133,39 @@ void bind_call(nb::module_& m) {
 void bind_trace_class(nb::module_& m) {
   nb::class_<Trace>(m, "Trace", "A printed, complete, runnable program; str() is its text.")
       .def("__str__", [](const Trace& t) { return print(t, {.times = true}); })
-      .def("__repr__", [](const Trace& t) {
-        return fmt::format("<fulgurite.Trace {} of {} calls{}{}>", t.name, t.calls.size(),
-                           t.provenance.empty() ? "" : ", made by ", t.provenance);
-      })
-      .def("text", [](const Trace& t, int depth) { return print(t, {.depth = depth}); },
-           nb::arg("depth") = 0, "The program without times: equal for equal runs.")
+      .def("__repr__",
+           [](const Trace& t) {
+             return fmt::format("<fulgurite.Trace {} of {} calls{}{}>", t.name, t.calls.size(),
+                                t.provenance.empty() ? "" : ", made by ", t.provenance);
+           })
+      .def(
+          "text", [](const Trace& t, int depth) { return print(t, {.depth = depth}); },
+          nb::arg("depth") = 0, "The program without times: equal for equal runs.")
       .def_ro("name", &Trace::name)
       .def_ro("provenance", &Trace::provenance, "the pass that made it; '' as captured")
       .def_ro("milliseconds", &Trace::milliseconds, "that the pass took")
       .def_prop_ro("grad_mode", [](const Trace& t) { return mode_name(t.mode); })
       .def_prop_ro("bound_symbols", [](std::shared_ptr<Trace> t) { return calls(t, t->calls); })
-      .def_prop_ro("inputs", [](std::shared_ptr<Trace> t) {
-        nb::list list;
-        for (const Input& input : t->inputs) list.append(BoundValue{t, input.id});
-        return list;
-      })
-      .def_prop_ro("outputs", [](std::shared_ptr<Trace> t) {
-        nb::list list;
-        for (ValueId id : t->outputs) list.append(BoundValue{t, id});
-        return list;
-      })
+      .def_prop_ro("inputs",
+                   [](std::shared_ptr<Trace> t) {
+                     nb::list list;
+                     for (const Input& input : t->inputs) list.append(BoundValue{t, input.id});
+                     return list;
+                   })
+      .def_prop_ro("outputs",
+                   [](std::shared_ptr<Trace> t) {
+                     nb::list list;
+                     for (ValueId id : t->outputs) list.append(BoundValue{t, id});
+                     return list;
+                   })
       .def_ro("epilogue", &Trace::epilogue, "index of the first call of the epilogue; -1: none")
-      .def("replay", [](const Trace& t, const std::vector<at::Tensor>& inputs) {
-        return replay(t, inputs);
-      }, "Runs it, one tensor per input.")
-      .def("difference", [](const Trace& a, const Trace& b) { return difference(a, b); },
-           "'' when both are the same program, otherwise what differs first")
+      .def(
+          "replay",
+          [](const Trace& t, const std::vector<at::Tensor>& inputs) { return replay(t, inputs); },
+          "Runs it, one tensor per input.")
+      .def(
+          "difference", [](const Trace& a, const Trace& b) { return difference(a, b); },
+          "'' when both are the same program, otherwise what differs first")
       .def("verify", [](const Trace& t) { verify(t, t.provenance); });
 }
 
@@ -161,18 +175,23 @@ void bind_compiled(nb::module_& m) {
       .def_ro("call", &Decision::call)
       .def_ro("refusal", &Decision::refusal);
   nb::class_<Compiled>(m, "Compiled")
-      .def_prop_ro("series", [](const Compiled& c) {
-        nb::list list;
-        for (const Trace& trace : c.series) list.append(std::make_shared<Trace>(trace));
-        return list;
-      })
+      .def_prop_ro("series",
+                   [](const Compiled& c) {
+                     nb::list list;
+                     for (const Trace& trace : c.series)
+                       list.append(std::make_shared<Trace>(trace));
+                     return list;
+                   })
       .def_ro("decisions", &Compiled::decisions);
   m.def("pass_names", &pass_names);
-  m.def("compile", [](const Trace& trace, bool verify) {
-    CompileOptions options;
-    options.verify = verify;
-    return std::make_shared<Compiled>(compile(trace, options));
-  }, nb::arg("trace"), nb::arg("verify") = false);
+  m.def(
+      "compile",
+      [](const Trace& trace, bool verify) {
+        CompileOptions options;
+        options.verify = verify;
+        return std::make_shared<Compiled>(compile(trace, options));
+      },
+      nb::arg("trace"), nb::arg("verify") = false);
 }
 
 }  // namespace

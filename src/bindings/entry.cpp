@@ -89,8 +89,12 @@ std::vector<at::Tensor> Entry::inputs(const Arguments& arguments) const {
       case InputSource::Kind::Argument:
         r.push_back(THPVariable_Unpack(arguments.tensors[source.index]));
         break;
-      case InputSource::Kind::Lifted: r.push_back(lifted[source.index]); break;
-      case InputSource::Kind::Gradient: r.push_back(lifted[source.index].grad()); break;
+      case InputSource::Kind::Lifted:
+        r.push_back(lifted[source.index]);
+        break;
+      case InputSource::Kind::Gradient:
+        r.push_back(lifted[source.index].grad());
+        break;
     }
   return r;
 }

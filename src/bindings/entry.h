@@ -45,11 +45,11 @@ struct Entry {
   std::vector<std::pair<int32_t, TensorGuard>> gradient_guards;  // by place in `lifted`
   std::vector<ReadTensor> reads;
   std::shared_ptr<StateRecord> state;  // null: nothing is known of the state of Python
-  nb::object record;         // what Python keeps about it
-  bool eager = false;        // such calls run the user's function as it is
+  nb::object record;                   // what Python keeps about it
+  bool eager = false;                  // such calls run the user's function as it is
   uint64_t hits = 0;
 
-  bool holds() const;        // what it was compiled for has not changed
+  bool holds() const;  // what it was compiled for has not changed
   std::string changed() const;
   std::vector<at::Tensor> inputs(const Arguments& arguments) const;
   // The result of a call from what its plan gave, effects included; null with a Python error set.

@@ -22,13 +22,20 @@ class Builder {
 
   PyObject* make(const OutputTemplate& t) {
     switch (t.kind) {
-      case Kind::Tensor: return THPVariable_Wrap(tensors_[t.index]);
-      case Kind::Constant: return t.object.inc_ref().ptr();
-      case Kind::Again: return made_[t.index].inc_ref().ptr();
-      case Kind::Tuple: return tuple(t);
-      case Kind::List: return remember(list(t));
-      case Kind::Dict: return dict(t);
-      case Kind::Build: return other(t);
+      case Kind::Tensor:
+        return THPVariable_Wrap(tensors_[t.index]);
+      case Kind::Constant:
+        return t.object.inc_ref().ptr();
+      case Kind::Again:
+        return made_[t.index].inc_ref().ptr();
+      case Kind::Tuple:
+        return tuple(t);
+      case Kind::List:
+        return remember(list(t));
+      case Kind::Dict:
+        return dict(t);
+      case Kind::Build:
+        return other(t);
     }
     internal_error("an output template of no kind");
   }

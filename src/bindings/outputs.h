@@ -18,9 +18,9 @@ struct OutputTemplate {
     Constant,  // `object`
     Tuple,
     List,
-    Dict,      // `object`: the list of keys
-    Build,     // `object`(children)
-    Again,     // the container that was made as number `index`, once more
+    Dict,   // `object`: the list of keys
+    Build,  // `object`(children)
+    Again,  // the container that was made as number `index`, once more
   };
 
   Kind kind = Kind::Constant;

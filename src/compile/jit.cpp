@@ -40,9 +40,10 @@ Key key_of(const std::vector<at::Tensor>& arguments) {
   for (const at::Tensor& tensor : arguments) {
     if (!tensor.defined()) user_error("a compiled function was given an undefined tensor");
     if (tensor.layout() != at::kStrided)
-      throw Unsupported(fmt::format("a compiled function was given a tensor of layout {}; only "
-                                    "strided tensors can be captured",
-                                    c10::str(tensor.layout())));
+      throw Unsupported(
+          fmt::format("a compiled function was given a tensor of layout {}; only "
+                      "strided tensors can be captured",
+                      c10::str(tensor.layout())));
     append_tensor(key, *tensor.unsafeGetTensorImpl());
     append_offset(key, *tensor.unsafeGetTensorImpl());
     impls.push_back(tensor.unsafeGetTensorImpl());

@@ -49,8 +49,8 @@ class Runner {
   void step(const std::string& name, bool always_shown, F&& run, bool check = false) {
     const auto start = std::chrono::steady_clock::now();
     Trace next = run(latest_);
-    next.milliseconds = std::chrono::duration<double, std::milli>(
-        std::chrono::steady_clock::now() - start).count();
+    next.milliseconds =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     next.provenance = name;
     if (check || options_.verify) verify(next, name);
     const bool shown = always_shown || !same_program(latest_, next);
@@ -88,8 +88,7 @@ Compiled compile(Trace captured, const CompileOptions& options) {
   for (const Pass& pass : kPipeline) {
     if (pass.pure_only && runs_under_autograd) continue;
     runner.extra(pass.name, /*before=*/true);
-    runner.step(pass.name, pass.always_shown,
-                [&](const Trace& t) { return pass.run(t, context); });
+    runner.step(pass.name, pass.always_shown, [&](const Trace& t) { return pass.run(t, context); });
     runner.extra(pass.name, /*before=*/false);
   }
   result.plan = std::make_shared<const Plan>(result.series.back());

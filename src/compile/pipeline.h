@@ -15,7 +15,7 @@ namespace fulgurite {
 // A user's own pass, run before or after the one of that name.
 struct ExtraPass {
   std::string name;
-  std::string anchor;     // a name of pass_names()
+  std::string anchor;  // a name of pass_names()
   bool before = false;
   std::function<Trace(const Trace&)> run;
 };
@@ -23,11 +23,11 @@ struct ExtraPass {
 struct CompileOptions {
   std::vector<Executor> executors;  // tried in this order; empty: the default ones
   std::vector<ExtraPass> extra;
-  bool verify = false;              // check the invariants of a trace after every pass
+  bool verify = false;  // check the invariants of a trace after every pass
 };
 
 struct Compiled {
-  std::vector<Trace> series;        // as captured first, as executed last
+  std::vector<Trace> series;  // as captured first, as executed last
   std::vector<Decision> decisions;
   std::shared_ptr<const Plan> plan;
 };

@@ -20,8 +20,8 @@ struct Executor {
 // One decision of the placement, kept for the user to read.
 struct Decision {
   std::string executor;
-  std::string call;    // as printed
-  Refusal refusal;     // "" where it was taken
+  std::string call;  // as printed
+  Refusal refusal;   // "" where it was taken
 };
 
 }  // namespace fulgurite

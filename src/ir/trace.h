@@ -29,9 +29,9 @@ struct Arg {
   enum class Kind : uint8_t { Constant, Value, ValueList };
 
   Kind kind = Kind::Constant;
-  bool optional_elements = false;          // ValueList: of Tensor? rather than Tensor
-  c10::SmallVector<ValueId, 2> values;     // Value: one; ValueList: any; kNoValue for None
-  c10::IValue constant;                    // Constant
+  bool optional_elements = false;       // ValueList: of Tensor? rather than Tensor
+  c10::SmallVector<ValueId, 2> values;  // Value: one; ValueList: any; kNoValue for None
+  c10::IValue constant;                 // Constant
 
   static Arg of(ValueId id);
   static Arg list(c10::ArrayRef<ValueId> ids, bool optional_elements = false);
@@ -61,17 +61,17 @@ struct Retyped {
 
 struct Call {
   Op op;
-  std::vector<Arg> args;      // one per schema argument, defaults written out
-  std::vector<Arg> results;   // one per schema return
+  std::vector<Arg> args;     // one per schema argument, defaults written out
+  std::vector<Arg> results;  // one per schema return
   // The calls below autograd that this one made; opaque to passes. A value made in a body is used
   // nowhere else: capture opens a call (puts its body in its place) whose inner values escape.
   std::vector<Call> body;
   std::vector<Retyped> retyped;
   std::vector<ValueId> frees;  // not used after this call; printed as `del`
   GradMode mode = GradMode::NoGrad;
-  int32_t source = -1;         // index into Trace::sources
-  int32_t module = -1;         // index into Trace::modules
-  std::string executor;        // who runs it, once placed; "" before
+  int32_t source = -1;   // index into Trace::sources
+  int32_t module = -1;   // index into Trace::modules
+  std::string executor;  // who runs it, once placed; "" before
 };
 
 struct SourceLine {
@@ -96,10 +96,10 @@ struct Input {
 
 struct Trace {
   std::string name = "computation";
-  std::vector<Value> values;        // by number; those of bodies too
-  std::vector<Input> inputs;        // arguments first, then lifted tensors
+  std::vector<Value> values;  // by number; those of bodies too
+  std::vector<Input> inputs;  // arguments first, then lifted tensors
   std::vector<Call> calls;
-  std::vector<ValueId> outputs;     // the leaves of `output_tree`
+  std::vector<ValueId> outputs;  // the leaves of `output_tree`
   OutputTree output_tree;
   // Calls from here on write to inputs and remake outputs that alias them; -1 when the trace has
   // not been functionalised.
@@ -108,8 +108,8 @@ struct Trace {
   StorageId storages = 0;            // how many storage ids have been given out
   std::vector<SourceLine> sources;
   std::vector<std::string> modules;
-  std::string provenance;            // the pass that made it, as printed; "" as captured
-  double milliseconds = 0;           // that this took
+  std::string provenance;   // the pass that made it, as printed; "" as captured
+  double milliseconds = 0;  // that this took
 };
 
 // A new value; a type without a storage gets one of its own.

@@ -23,13 +23,13 @@ struct TensorType {
   c10::ScalarType dtype = c10::ScalarType::Float;
   c10::Device device = c10::Device(c10::kCPU);
   Dims sizes;
-  Dims strides;            // in elements
-  int64_t offset = 0;      // in elements, from the start of the storage
+  Dims strides;        // in elements
+  int64_t offset = 0;  // in elements, from the start of the storage
   StorageId storage = kNoStorage;
-  int64_t nbytes = 0;      // of that storage
+  int64_t nbytes = 0;  // of that storage
   bool requires_grad = false;
-  bool conj = false;       // the conjugate bit of a lazy complex view
-  bool neg = false;        // the negative bit
+  bool conj = false;  // the conjugate bit of a lazy complex view
+  bool neg = false;   // the negative bit
 
   bool operator==(const TensorType&) const = default;
 };

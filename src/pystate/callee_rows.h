@@ -9,7 +9,8 @@ namespace fulgurite::pystate {
 
 struct CalleeRow {
   const char* owner;  // a module, or a type with its module
-  const char* names;  // separated by spaces; "get_*" stands for all functions, methods and types that begin so
+  const char* names;  // separated by spaces; "get_*" stands for all functions, methods and types
+                      // that begin so
   CallHandler handler;
   Handed handed = Handed::Unknown;
 };

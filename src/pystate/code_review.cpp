@@ -48,8 +48,8 @@ constexpr std::string_view kExemptOfTorch[] = {
 };
 
 // Result types of operators, computed in Python: the user's code is never called from there.
-constexpr std::string_view kClosedOfTorch[] = {"_decomp/", "_inductor/", "_meta_registrations.py",
-                                               "_prims/", "_prims_common/", "_refs/"};
+constexpr std::string_view kClosedOfTorch[] = {
+    "_decomp/", "_inductor/", "_meta_registrations.py", "_prims/", "_prims_common/", "_refs/"};
 
 // Pure functions with caches of their own: compiled patterns, and nothing else.
 constexpr std::string_view kExemptOfLibrary[] = {
@@ -83,8 +83,8 @@ Treatment treatment_of(PyCodeObject* code) {
     if (is_listed(rest, kExemptOfTorch)) return Treatment::Exempt;
     return Treatment::Watched;
   }
-  const bool library = is_in(file, packages().library) &&
-                       file.find("/site-packages/") == std::string_view::npos;
+  const bool library =
+      is_in(file, packages().library) && file.find("/site-packages/") == std::string_view::npos;
   for (std::string_view exempt : kExemptOfLibrary)
     if (file.ends_with(exempt)) return Treatment::Exempt;
   for (const MessageCode& message : kMessages)

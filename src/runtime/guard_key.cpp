@@ -25,21 +25,22 @@ uint64_t header(const at::TensorImpl& tensor) {
 uint64_t autocast_word() {
   uint64_t word = 0;
   for (auto device : {at::kCPU, at::kCUDA})
-    word = word << 9 | (at::autocast::is_autocast_enabled(device)
-                            ? 0x100 | static_cast<uint64_t>(at::autocast::get_autocast_dtype(device))
-                            : 0);
+    word =
+        word << 9 | (at::autocast::is_autocast_enabled(device)
+                         ? 0x100 | static_cast<uint64_t>(at::autocast::get_autocast_dtype(device))
+                         : 0);
   return word;
 }
 
 uint64_t context_word() {
   const at::Context& context = at::globalContext();
   uint64_t word = 0;
-  for (bool flag : {at::GradMode::is_enabled(), c10::InferenceMode::is_enabled(),
-                    context.deterministicAlgorithms(), context.deterministicAlgorithmsWarnOnly(),
-                    context.userEnabledFlashSDP(), context.userEnabledMemEfficientSDP(),
-                    context.userEnabledMathSDP(), context.userEnabledMkldnn(),
-                    context.userEnabledNNPACK(), context.userEnabledCuDNN(),
-                    context.benchmarkCuDNN(), context.deterministicCuDNN()})
+  for (bool flag :
+       {at::GradMode::is_enabled(), c10::InferenceMode::is_enabled(),
+        context.deterministicAlgorithms(), context.deterministicAlgorithmsWarnOnly(),
+        context.userEnabledFlashSDP(), context.userEnabledMemEfficientSDP(),
+        context.userEnabledMathSDP(), context.userEnabledMkldnn(), context.userEnabledNNPACK(),
+        context.userEnabledCuDNN(), context.benchmarkCuDNN(), context.deterministicCuDNN()})
     word = word << 1 | static_cast<uint64_t>(flag);
   return word << 8 | static_cast<uint64_t>(c10::typeMetaToScalarType(c10::get_default_dtype()));
 }
@@ -73,8 +74,8 @@ void append_aliasing(Key& key, c10::ArrayRef<const at::TensorImpl*> tensors) {
       key.push_back(uint64_t{1} << 63 | static_cast<uint64_t>(i) << 32 |
                     static_cast<uint64_t>(j) << 1 | static_cast<uint64_t>(same));
       if (!same)  // where they lie relative to each other
-        key.push_back(static_cast<uint64_t>(tensors[i]->storage_offset() -
-                                            tensors[j]->storage_offset()));
+        key.push_back(
+            static_cast<uint64_t>(tensors[i]->storage_offset() - tensors[j]->storage_offset()));
       break;
     }
 }
@@ -84,9 +85,7 @@ void append_ambient(Key& key) {
   key.push_back(autocast_word());
 }
 
-uint64_t hash(const Key& key) {
-  return XXH3_64bits(key.data(), key.size() * sizeof(uint64_t));
-}
+uint64_t hash(const Key& key) { return XXH3_64bits(key.data(), key.size() * sizeof(uint64_t)); }
 
 TensorGuard::TensorGuard(const at::Tensor& tensor) {
   append_tensor(type, *tensor.unsafeGetTensorImpl());

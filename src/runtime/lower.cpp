@@ -57,9 +57,9 @@ class Lowering {
       r.constant = arg.constant;
       return r;
     }
-    r.kind = arg.kind == Arg::Kind::Value    ? Operand::Kind::Tensor
-             : arg.optional_elements         ? Operand::Kind::OptionalTensors
-                                             : Operand::Kind::Tensors;
+    r.kind = arg.kind == Arg::Kind::Value ? Operand::Kind::Tensor
+             : arg.optional_elements      ? Operand::Kind::OptionalTensors
+                                          : Operand::Kind::Tensors;
     const auto& frees = call.frees;
     r.slots.resize(arg.values.size());
     for (size_t k = arg.values.size(); k-- > 0;) {

@@ -30,8 +30,12 @@ void push_argument(const Operand& operand, Environment& env, torch::jit::Stack& 
     return use.last ? std::move(env[use.slot]) : env[use.slot];
   };
   switch (operand.kind) {
-    case Operand::Kind::Constant: stack.push_back(operand.constant); return;
-    case Operand::Kind::Tensor: stack.emplace_back(take(operand.slots[0])); return;
+    case Operand::Kind::Constant:
+      stack.push_back(operand.constant);
+      return;
+    case Operand::Kind::Tensor:
+      stack.emplace_back(take(operand.slots[0]));
+      return;
     case Operand::Kind::Tensors: {
       c10::List<at::Tensor> list;
       list.reserve(operand.slots.size());
@@ -103,9 +107,9 @@ size_t execute_group(const std::vector<Instruction>& all, size_t i, Environment&
   internal_error("an instruction without a dispatch mode");
 }
 
-const c10::DispatchKeySet kAutocast{
-    c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA, c10::DispatchKey::AutocastXPU,
-    c10::DispatchKey::AutocastMPS, c10::DispatchKey::AutocastPrivateUse1};
+const c10::DispatchKeySet kAutocast{c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA,
+                                    c10::DispatchKey::AutocastXPU, c10::DispatchKey::AutocastMPS,
+                                    c10::DispatchKey::AutocastPrivateUse1};
 
 }  // namespace
 

@@ -56,7 +56,12 @@ def capture(program, inputs):
 
 def same_bits(a, b):
     """Values to the bit, NaN included, and the layout."""
-    if (a.dtype, a.shape, a.device, a.requires_grad) != (b.dtype, b.shape, b.device, b.requires_grad):
+    if (a.dtype, a.shape, a.device, a.requires_grad) != (
+        b.dtype,
+        b.shape,
+        b.device,
+        b.requires_grad,
+    ):
         return False
     if a.numel() and _strides(a) != _strides(b):
         return False

@@ -12,7 +12,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fulgurite import _C
 
 
-
 def rule_name(func):
     schema = func._schema
     name = schema.name.removeprefix("aten::")
@@ -55,7 +54,9 @@ class Twins:
         key = real.untyped_storage()._cdata
         if key not in self.of_storage:
             n = real.untyped_storage().nbytes()
-            self.of_storage[key] = torch.empty(n, dtype=torch.uint8, device="meta").untyped_storage()
+            self.of_storage[key] = torch.empty(
+                n, dtype=torch.uint8, device="meta"
+            ).untyped_storage()
         return self.of_storage[key]
 
     def tensor(self, real):
@@ -87,7 +88,13 @@ def flat(results):
 
 
 def geometry(t):
-    return (tuple(t.size()), tuple(t.stride()), t.dtype, t.storage_offset(), t.untyped_storage().nbytes())
+    return (
+        tuple(t.size()),
+        tuple(t.stride()),
+        t.dtype,
+        t.storage_offset(),
+        t.untyped_storage().nbytes(),
+    )
 
 
 def describe(v):
@@ -101,7 +108,11 @@ def describe(v):
 def compare(real, inferred, twins):
     """What is wrong with one result, or None."""
     if not isinstance(real, torch.Tensor) or not isinstance(inferred, torch.Tensor):
-        return None if type(real) is type(inferred) else f"{describe(real)} inferred as {describe(inferred)}"
+        return (
+            None
+            if type(real) is type(inferred)
+            else f"{describe(real)} inferred as {describe(inferred)}"
+        )
     if geometry(real) != geometry(inferred):
         return f"{geometry(real)} inferred as {geometry(inferred)}"
     if (id(real) in twins.of_tensor) != any(inferred is t for t in twins.of_tensor.values()):
@@ -141,7 +152,9 @@ class Checker(TorchDispatchMode):
         self.label = ""
 
     def blame(self, name, what, args):
-        self.wrong.setdefault(name, f"{self.label}: {name}({', '.join(map(describe, args))}): {what}")
+        self.wrong.setdefault(
+            name, f"{self.label}: {name}({', '.join(map(describe, args))}): {what}"
+        )
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -157,7 +170,9 @@ class Checker(TorchDispatchMode):
         except (RuntimeError, IndexError, ValueError, TypeError) as real:
             try:
                 infer(func, metas)
-                self.undetected.setdefault(name, f"{self.label}: {name}({', '.join(before)}): {real}")
+                self.undetected.setdefault(
+                    name, f"{self.label}: {name}({', '.join(before)}): {real}"
+                )
             except (RuntimeError, IndexError, ValueError, TypeError) as inferred:
                 self.errors[name] += 1
                 if type(inferred) is not type(real):

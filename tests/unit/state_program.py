@@ -1,4 +1,5 @@
 """A small program with state of every sort, for the tests of the recorder."""
+
 # ruff: noqa: E702, E731
 import abc
 import collections
@@ -321,9 +322,7 @@ def import_inside():
 
 
 MANY = {f"v{i}": i for i in range(300)}
-exec(
-    "def many():\n s = 0\n" + "".join(f" s += v{i}\n" for i in range(300)) + " return s", MANY
-)
+exec("def many():\n s = 0\n" + "".join(f" s += v{i}\n" for i in range(300)) + " return s", MANY)
 
 
 def pass_keywords(**kw):

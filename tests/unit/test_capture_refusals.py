@@ -265,8 +265,11 @@ WRONG = {
     "loss": lambda x: F.cross_entropy(x, torch.zeros(3, dtype=torch.long)),
     "norm": lambda x: F.layer_norm(x, (4,)),
     "backward": lambda x: torch.autograd.grad(x.sum(), x),
-    "twice": lambda x: [torch.autograd.grad(y, [z]) for z in [x.detach().requires_grad_()]
-                        for y in [(z * z).sum()] * 2],
+    "twice": lambda x: [
+        torch.autograd.grad(y, [z])
+        for z in [x.detach().requires_grad_()]
+        for y in [(z * z).sum()] * 2
+    ],
     "chunk": lambda x: x.chunk(0),
     "permute": lambda x: x.permute(0, 0),
     "gather": lambda x: x.gather(1, torch.zeros(2, dtype=torch.float)),

@@ -31,7 +31,10 @@ def operators():
 
 
 def test_facts_of_every_operator():
-    assert sum(1 for _, name, overload, _ in operators() if _C.op_facts(name, overload) is not None) > 3000
+    assert (
+        sum(1 for _, name, overload, _ in operators() if _C.op_facts(name, overload) is not None)
+        > 3000
+    )
 
 
 def test_every_operator_with_a_generator_or_a_random_name_is_random():
@@ -57,7 +60,9 @@ def test_random_ops_have_a_tag_or_a_record():
 def test_writes_are_those_of_the_schema_and_of_the_catalogue():
     for full, name, overload, schema in operators():
         facts = _C.op_facts(name, overload)
-        declared = [i for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write]
+        declared = [
+            i for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write
+        ]
         if facts["hidden_write_flag"] is None:
             assert facts["written"] == declared, full
         else:
@@ -73,7 +78,9 @@ def test_running_statistics_are_never_silently_written():
     # Everything else that takes running statistics declares the write, or does not write.
     declares_or_reads = re.compile(r"backward|_functional|no_training|no_update|_legit|with_update")
     for full, name, overload, schema in operators():
-        if any(a.name == "running_mean" for a in schema.arguments) and not declares_or_reads.search(full):
+        if any(a.name == "running_mean" for a in schema.arguments) and not declares_or_reads.search(
+            full
+        ):
             assert full in hidden, full
 
 

@@ -1,9 +1,11 @@
 """The line and the module that are running, as capture asks for them."""
+
 import functools
 import linecache
 import operator
 
 import torch
+
 from fulgurite import _C
 
 
@@ -34,7 +36,10 @@ def test_line_function_and_file():
         [here() for _ in range(1)]  # in a comprehension
 
     places = _C.places_of(program)
-    assert lines(places) == ["here()  # the first", "[here() for _ in range(1)]  # in a comprehension"]
+    assert lines(places) == [
+        "here()  # the first",
+        "[here() for _ in range(1)]  # in a comprehension",
+    ]
     file, line, function, text, module = places[0]
     assert file == __file__ and module is None
     assert linecache.getline(file, line).strip() == text
@@ -57,7 +62,9 @@ def test_torch_code_is_skipped():
         with torch.no_grad():
             torch.no_grad()(functools.partial(here))()  # through a decorator of torch
 
-    assert lines(_C.places_of(program)) == ["torch.no_grad()(functools.partial(here))()  # through a decorator of torch"]
+    assert lines(_C.places_of(program)) == [
+        "torch.no_grad()(functools.partial(here))()  # through a decorator of torch"
+    ]
 
 
 def test_line_in_torch_nn_where_there_is_no_other():

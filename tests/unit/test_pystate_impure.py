@@ -1,7 +1,7 @@
 """What no guard can cover is flagged, with the line, and can be refused before it happens."""
+
 import builtins
 import copy
-import ctypes
 import datetime
 import gc
 import io
@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import state_program as s
 import torch
+
 from fulgurite import _C
 
 log = logging.getLogger("fulgurite.test")

@@ -1,4 +1,5 @@
 """Each read is guarded: where state that a program read is changed, its guards fail."""
+
 import copy
 import functools
 import json
@@ -9,6 +10,7 @@ import threading
 import pytest
 import state_program as s
 import torch
+
 from fulgurite import _C
 
 
@@ -202,7 +204,11 @@ READS = {
     "a.b[c]": (lambda: s.OBJECT.a.b["c"], put(forwarded, "c", 6), put(forwarded, "c", 5)),
     "getattr": x_case(lambda: getattr(s.OBJECT, "x")),  # noqa: B009
     "getattr of another name": x_case(lambda: getattr(s.OBJECT, "".join(["x"]))),
-    "hasattr": (lambda: hasattr(s.OBJECT, "no"), setter(s.OBJECT, "no", 2), deleter(s.OBJECT, "no")),
+    "hasattr": (
+        lambda: hasattr(s.OBJECT, "no"),
+        setter(s.OBJECT, "no", 2),
+        deleter(s.OBJECT, "no"),
+    ),
     "getattr with a default": (
         lambda: getattr(s.OBJECT, "no", 7),
         setter(s.OBJECT, "no", 2),

@@ -1,4 +1,5 @@
 """Writes: what is an effect, and that undo and replay put the right state in place."""
+
 import collections
 import contextvars
 import copy
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import state_program as s
 import torch
+
 from fulgurite import _C
 
 
@@ -434,7 +436,9 @@ def test_objects_that_cannot_be_made_again_are_refused(store):
     world = World()
     record = _C.record_state(store, (world,), {"w": world})
     ((kind, what, refusal, _),) = record.effects
-    assert kind == "refuse" and what.startswith("sets w.other.x") and "cannot be made again" in refusal
+    assert (
+        kind == "refuse" and what.startswith("sets w.other.x") and "cannot be made again" in refusal
+    )
 
 
 def test_gradients():
