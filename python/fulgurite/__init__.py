@@ -21,7 +21,6 @@ from fulgurite._inspect import (  # noqa: E402
     cache_misses,
     compile_data,
     compile_stats,
-    last_prologue_traces,
     last_recompile_reason,
     last_traces,
 )
@@ -42,7 +41,6 @@ __all__ = [
     "compile_data",
     "compile_stats",
     "jit",
-    "last_prologue_traces",
     "last_recompile_reason",
     "last_traces",
 ]

@@ -17,6 +17,7 @@ class Record:
     traces: as captured first, as executed last; empty for an entry that runs eagerly.
     reason: why such calls run eagerly; "" for a compiled entry.
     milliseconds: of "capture" and "compile".
+    python_state: guards on the state of Python, and effects on it.
     """
 
     signature: dict
@@ -24,6 +25,7 @@ class Record:
     decisions: list = dataclasses.field(default_factory=list)
     reason: str = ""
     milliseconds: dict = dataclasses.field(default_factory=dict)
+    python_state: object = None
 
 
 def on_miss(function, key, declined, args, kwargs):
@@ -77,6 +79,7 @@ def _compile(function, key, signature, args, kwargs):
             "capture": 1e3 * (captured_at - start),
             "compile": 1e3 * (time.perf_counter() - captured_at),
         },
+        python_state=program.state,
     )
     if _C.uses_offsets(compiled) and not _C.depends_on_offsets(function):
         _C.depend_on_offsets(function)

@@ -23,12 +23,15 @@ class TraceSeries(list):
 @dataclasses.dataclass(frozen=True)
 class CompileData:
     """entries: a Record for each compiled entry, the most recently used first.
-    fallbacks: why calls ran eagerly. fusion_decisions: what the executors said of each call of
-    the entry that was compiled last."""
+    fallbacks: why calls ran eagerly. Of the entry that was compiled last: fusion_decisions, what
+    the executors said of each call; guards, (kind, place, file, line) for all that it read of the
+    state of Python; effects, (what, refusal, file, line) for what it changes."""
 
     entries: list
     fallbacks: list
     fusion_decisions: list
+    guards: list
+    effects: list
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,11 +49,6 @@ def last_traces(compiled):
     return TraceSeries(_last(compiled).traces)
 
 
-def last_prologue_traces(compiled):
-    """What is checked before the entry compiled last may serve a call."""
-    return TraceSeries(_last(compiled).prologue)
-
-
 def cache_hits(compiled):
     """How many calls an entry served."""
     return _C.cache_hits(function_of(compiled))
@@ -65,7 +63,13 @@ def compile_data(compiled):
     function = function_of(compiled)
     records = [entry.record for entry in _C.entries(function)]
     last = function.state.last
-    return CompileData(records, list(function.state.fallbacks), last.decisions if last else [])
+    return CompileData(
+        records,
+        list(function.state.fallbacks),
+        fusion_decisions=last.decisions if last else [],
+        guards=last.python_state.guards if last else [],
+        effects=last.python_state.effects if last else [],
+    )
 
 
 def compile_stats(compiled):

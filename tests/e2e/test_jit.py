@@ -492,6 +492,8 @@ def test_python_state_is_guarded():
 
     x = torch.ones(2)
     assert torch.equal(program(x), eager(x))
+    places = [place for _, place, _, _ in fulgurite.compile_data(program).guards]
+    assert any("FACTOR" in place for place in places)
     FACTOR = 5.0
     assert torch.equal(program(x), eager(x))
     assert "FACTOR" in fulgurite.last_recompile_reason(program)
