@@ -6,6 +6,7 @@ one is what it prints. Times, which differ from run to run, are compared as `#.#
 
 import contextlib
 import io
+import itertools
 import pathlib
 import re
 
@@ -20,7 +21,7 @@ def steps(page):
     """(line number, code, expected output or None) of each Python block."""
     text = page.read_text()
     blocks = list(BLOCK.finditer(text))
-    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+    for block, following in itertools.zip_longest(blocks, blocks[1:]):
         if block[1] != "python":
             continue
         printed = None

@@ -59,7 +59,7 @@ TEST_CASE("a program that reads data is refused") {
 
 TEST_CASE("gradients flow through a compiled callable") {
   auto compiled = fulgurite::jit([](const Tensor& x) { return (x * x).sum(); });
-  Tensor x = at::full({3}, 2.0, at::TensorOptions().requires_grad(true));
+  Tensor x = at::full({3}, 2.0).set_requires_grad(true);
   compiled(x).backward();
   CHECK(at::equal(x.grad(), at::full({3}, 4.0)));
 }
