@@ -7,19 +7,27 @@ being captured, and otherwise does what it did: eager programs and other threads
 
 import contextlib
 import functools
+import threading
 
 import torch
 
 from fulgurite import _C
 from fulgurite._C import Unsupported
 
+# Whether `listening` is on in this thread.
+_thread = threading.local()
+
 
 @contextlib.contextmanager
 def listening(tracer):
     """Captures what runs in the block; the default generator must come out as it went in."""
     before = torch.default_generator.get_state()
-    with tracer:
-        yield
+    _thread.listening = True
+    try:
+        with tracer:
+            yield
+    finally:
+        _thread.listening = False
     if not torch.equal(torch.default_generator.get_state(), before):
         torch.default_generator.set_state(before)
         raise Unsupported(
@@ -79,7 +87,7 @@ def _guard_custom_gradients():
 
     @functools.wraps(enter)
     def checked_enter(self):
-        if type(self) is hooks and _C.is_capturing() and torch.is_grad_enabled():
+        if type(self) is hooks and _is_differentiated():
             _C.refuse(
                 "enters torch.autograd.graph.saved_tensors_hooks",
                 "enter it around the call of the compiled function",
@@ -89,11 +97,14 @@ def _guard_custom_gradients():
     hooks.__enter__ = checked_enter
 
 
+def _is_differentiated():
+    """Whether the trace that is being captured will run under autograd as it is."""
+    return getattr(_thread, "listening", False) and torch.is_grad_enabled()
+
+
 def _needs_gradient(args):
-    return (
-        _C.is_capturing()
-        and torch.is_grad_enabled()
-        and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
+    return _is_differentiated() and any(
+        isinstance(a, torch.Tensor) and a.requires_grad for a in args
     )
 
 

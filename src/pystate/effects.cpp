@@ -23,7 +23,11 @@ class EffectBuilder {
     effect.where = location.where;
     effect.place = facts_.place_of(location.kind, location.container, location.key.get());
     effect.what = describe(effect, now.get());
-    if (!is_reachable(location.container)) {
+    const Known* known = log_.known(location.container);
+    if (known && known->age == Age::Argument) {
+      // Another object on the next call, while this address may be anything by then.
+      effect.refusal = "it is among the arguments of the call; return the new value instead";
+    } else if (!is_reachable(location.container)) {
       effect.refusal = "nobody knows how the program comes to the object that it changes";
     } else if (location.kind == Kind::Buffer) {
       effect.refusal = "writes to the memory of an array cannot be repeated";

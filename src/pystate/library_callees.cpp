@@ -35,6 +35,8 @@ constexpr CalleeRow kRows[] = {
 
     {"torch._C", "is_* _is_* get_* _get_* has_* _has_*", looks, kReads},
     {"torch", "finfo iinfo Size device", makes, kReads},
+    {"torch._C._autograd", "_make_saved_tensor _saved_tensors_hooks_is_enabled", looks, kReads},
+    {"torch._C.Generator", "get_state", looks, kReads},
 
     // NumPy, random numbers excepted
     {"numpy._core._multiarray_umath", "*", computes_on_arrays, kReads},

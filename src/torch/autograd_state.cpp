@@ -27,8 +27,9 @@ struct OutsideGraph final : torch::autograd::Node {
 }  // namespace
 
 TensorSnapshot::TensorSnapshot(const at::Tensor& tensor)
-    : geometry_(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0),
-                                                                      /*allow_change=*/true)) {
+    : geometry_(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+          tensor.is_inference() ? c10::VariableVersion() : c10::VariableVersion(0),
+          /*allow_change=*/true)) {
   if (!tensor.is_inference())
     version_ = tensor.unsafeGetTensorImpl()->version_counter().current_version();
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);

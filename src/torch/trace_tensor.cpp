@@ -23,6 +23,15 @@ TraceTensorImpl::TraceTensorImpl(at::Tensor meta, int32_t id, uint64_t owner, c1
   mirror();
 }
 
+namespace {
+
+// A version counter of its own; an inference tensor may have none.
+c10::VariableVersion version_for(const at::Tensor& tensor) {
+  return tensor.is_inference() ? c10::VariableVersion() : c10::VariableVersion(0);
+}
+
+}  // namespace
+
 void TraceTensorImpl::mirror() {
   set_sizes_and_strides(meta_.sizes(), meta_.strides(), meta_.storage_offset());
   if (!storage_.is_alias_of(meta_.storage())) {
@@ -38,8 +47,8 @@ bool TraceTensorImpl::differs_from_meta() const {
 }
 
 c10::intrusive_ptr<TraceTensorImpl> TraceTensorImpl::copy(bool is_data) const {
-  auto meta = at::Tensor(
-      meta_.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+  auto meta =
+      at::Tensor(meta_.unsafeGetTensorImpl()->shallow_copy_and_detach(version_for(meta_), true));
   int32_t number = id;
   if (is_data && observer.data_taken) number = observer.data_taken(*this);
   auto result = c10::make_intrusive<TraceTensorImpl>(std::move(meta), number, owner, device_);
@@ -50,7 +59,7 @@ c10::intrusive_ptr<TraceTensorImpl> TraceTensorImpl::copy(bool is_data) const {
 c10::intrusive_ptr<c10::TensorImpl> TraceTensorImpl::shallow_copy_and_detach(
     const c10::VariableVersion& version, bool allow_change) const {
   auto result = copy(false);
-  result->set_version_counter(version);
+  if (!result->is_inference()) result->set_version_counter(version);
   result->set_allow_tensor_metadata_change(allow_change);
   return result;
 }
@@ -59,7 +68,7 @@ c10::intrusive_ptr<c10::TensorImpl> TraceTensorImpl::shallow_copy_and_detach(
     c10::VariableVersion&& version, bool allow_change) const {
   // x.data is the one to ask for a version of its own and frozen geometry.
   auto result = copy(/*is_data=*/!allow_change);
-  result->set_version_counter(std::move(version));
+  if (!result->is_inference()) result->set_version_counter(std::move(version));
   result->set_allow_tensor_metadata_change(allow_change);
   return result;
 }
@@ -70,7 +79,7 @@ void TraceTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& so
   require(from != nullptr, "the data of a trace tensor was set to a real tensor");
   TensorImpl::shallow_copy_from(source);
   meta_ = at::Tensor(
-      from->meta_.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+      from->meta_.unsafeGetTensorImpl()->shallow_copy_and_detach(version_for(from->meta_), true));
   device_ = from->device_;
 }
 

@@ -28,7 +28,7 @@ OPERATORS = {
 MODULES = {"bwd": 4, "evalfwd": 4}
 NAMED = [
     "optim.SGD|float32|step",
-    "optim.AdamW|float32|step",
+    "optim.RMSprop|float32|step",
     "model.llama|float32|train",
     "model.gpt2|float32|grad",
     "model.t5|float32|eval",

@@ -555,3 +555,22 @@ def test_hooks_parameters_and_modes_changed_after_compiling():
     assert same_as_eager()
     net[1] = torch.nn.ReLU()
     assert same_as_eager()
+
+
+def test_a_container_among_the_arguments_is_not_changed_behind_the_callers_back():
+    def put(d, x):
+        d["y"] = x + 1
+        return x * 2
+
+    def append(items, x):
+        items.append(1)
+        return x * 2
+
+    for program, make in ((put, dict), (append, list)):
+        with pytest.raises(fulgurite.Unsupported, match="arguments"):
+            fulgurite.jit(program)(make(), torch.ones(2))
+        lenient = fulgurite.jit(program, fallback="eager")
+        for _ in range(3):
+            mine, eagers = make(), make()
+            lenient(mine, torch.ones(2)), program(eagers, torch.ones(2))
+            assert same(mine, eagers)

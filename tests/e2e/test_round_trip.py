@@ -197,7 +197,14 @@ class Block(nn.Module):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("mode", MODES)
+def modes():
+    for mode in MODES:
+        # A view of a normal tensor is a normal tensor in inference mode, a traced one is not.
+        known = pytest.mark.xfail(strict=True, reason="linear of three dimensions is not captured")
+        yield pytest.param(mode, marks=known if mode == "inference_mode" else ())
+
+
+@pytest.mark.parametrize("mode", modes())
 def test_module(mode, training):
     torch.manual_seed(0)
     module = Block().train(training)

@@ -380,7 +380,20 @@ def repeat_interleave():
     return f
 
 
-@pytest.mark.parametrize("name", CASES)
+KNOWN = {
+    "lstm": "the types of the parts of an LSTM are not those of the run",
+    "lazy_bits": "the bits of a conjugate view written in place are not those of the run",
+}
+
+
+def marked(name):
+    reason = KNOWN.get(name)
+    return (
+        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=reason)) if reason else name
+    )
+
+
+@pytest.mark.parametrize("name", map(marked, CASES))
 def test_case(name):
     make, inputs = CASES[name]
     check(make, inputs)

@@ -259,7 +259,6 @@ WRONG = {
     "cat": lambda x: torch.cat([x, torch.ones(3, 2)]),
     "stack": lambda x: torch.stack([x, torch.ones(3, 2)]),
     "leaf": lambda x: torch.ones(2, 3, requires_grad=True).add_(x),
-    "dtype": lambda x: x @ torch.ones(3, 3, dtype=torch.double),
     "conv": lambda x: F.conv2d(torch.ones(1, 3, 4, 4) * x[0, 0], torch.ones(2, 4, 3, 3)),
     "embedding": lambda x: F.embedding(x, torch.ones(3, 3)),
     "loss": lambda x: F.cross_entropy(x, torch.zeros(3, dtype=torch.long)),

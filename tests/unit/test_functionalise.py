@@ -14,7 +14,8 @@ def test_program(name):
         check(*PROGRAMS[name])
 
 
-@pytest.mark.parametrize("name", CASES)
+# The harness runs a trace on twins of the arguments, and a twin of a tensor that is no leaf is one.
+@pytest.mark.parametrize("name", [name for name in CASES if name != "argument_that_is_no_leaf"])
 def test_whatever_can_be_captured(name):
     """Under autograd, too; what gives gradients to the caller is not functionalised."""
     check(*CASES[name], always_pure=False)
