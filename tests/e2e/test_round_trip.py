@@ -196,7 +196,6 @@ class Block(nn.Module):
         return self.convolution(x + self.mlp(x))
 
 
-@pytest.mark.parametrize("training", [False, True])
 def modes():
     for mode in MODES:
         # A view of a normal tensor is a normal tensor in inference mode, a traced one is not.
@@ -204,6 +203,7 @@ def modes():
         yield pytest.param(mode, marks=known if mode == "inference_mode" else ())
 
 
+@pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("mode", modes())
 def test_module(mode, training):
     torch.manual_seed(0)
