@@ -13,11 +13,24 @@ namespace {
 // One word for each step of the walk, so that different structures give different keys.
 enum Mark : uint64_t { kTensor = 0xF0, kNumber, kText, kContainer, kObject };
 
+constexpr int kDeepest = 200;
+
 class Reader {
  public:
   Reader(Arguments& out, bool offsets) : out_(out), offsets_(offsets) {}
 
   void read(PyObject* object) {
+    if (depth_ > kDeepest) {
+      out_.declined = "an argument is nested too deeply, or contains itself";
+      return;
+    }
+    ++depth_;
+    read_one(object);
+    --depth_;
+  }
+
+ private:
+  void read_one(PyObject* object) {
     if (is_plain_tensor(object)) return tensor(object);
     PyTypeObject* type = Py_TYPE(object);
     if (type == &PyLong_Type) return integer(object);
@@ -41,7 +54,6 @@ class Reader {
     }
   }
 
- private:
   void word(Mark mark, PyTypeObject* type, uint64_t value) {
     out_.key.push_back(mark ^ reinterpret_cast<uint64_t>(type));
     out_.key.push_back(value);
@@ -115,6 +127,7 @@ class Reader {
 
   Arguments& out_;
   bool offsets_;
+  int depth_ = 0;
 };
 
 }  // namespace

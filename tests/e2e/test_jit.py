@@ -574,3 +574,12 @@ def test_a_container_among_the_arguments_is_not_changed_behind_the_callers_back(
             mine, eagers = make(), make()
             lenient(mine, torch.ones(2)), program(eagers, torch.ones(2))
             assert same(mine, eagers)
+
+
+def test_an_argument_that_contains_itself():
+    items = [torch.ones(2)]
+    items.append(items)
+    with pytest.raises(fulgurite.Unsupported, match="contains itself"):
+        fulgurite.jit(lambda items: items[0] * 2)(items)
+    lenient = fulgurite.jit(lambda items: items[0] * 2, fallback="eager")
+    assert lenient(items).sum() == 4
