@@ -48,6 +48,10 @@ def read_options(given):
             raise UserError(f"option {name!r} of jit is {choices}, got {value!r}")
         if name in ("executors", "transforms"):
             given = {**given, name: _sequence(name, value)}
+            if given[name]:
+                raise UserError(
+                    f"option {name!r} of jit is not available in this version; leave it out"
+                )
     if not isinstance(given.get("entries", 1), int) or given.get("entries", 1) < 1:
         raise UserError(f"option 'entries' of jit is a positive int, got {given['entries']!r}")
     return Options(**given)
