@@ -47,7 +47,8 @@ PyObject* g_type = nullptr;  // the type Function
 FunctionObject* as_function(PyObject* object) { return reinterpret_cast<FunctionObject*>(object); }
 
 // Where somebody else already transforms the calls of this thread (another capture, functorch, a
-// dispatch mode), the user's own code runs and is seen by them.
+// dispatch mode, a function mode such as a default device), the user's own code runs and is seen by
+// them.
 bool is_transformed() {
   using c10::DispatchKey;
   constexpr c10::DispatchKeySet kTransforms{DispatchKey::FuncTorchDynamicLayerFrontMode,
@@ -57,6 +58,7 @@ bool is_transformed() {
                                             DispatchKey::Python,
                                             DispatchKey::PythonTLSSnapshot};
   return Tracer::active() || c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         at::impl::PythonTorchFunctionTLS::stack_len() > 0 ||
          c10::impl::tls_local_dispatch_key_set().included_.has_any(kTransforms);
 }
 

@@ -585,3 +585,12 @@ def test_an_argument_that_contains_itself():
         fulgurite.jit(lambda items: items[0] * 2)(items)
     lenient = fulgurite.jit(lambda items: items[0] * 2, fallback="eager")
     assert lenient(items).sum() == 4
+
+
+def test_a_default_device_is_obeyed():
+    compiled = fulgurite.jit(lambda x: torch.zeros(3))
+    x = torch.ones(1)
+    assert compiled(x).device.type == "cpu"
+    with torch.device("meta"):
+        assert compiled(x).device.type == "meta"
+    assert compiled(x).device.type == "cpu"
