@@ -44,13 +44,15 @@ void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack
   }
   if (dispatch_mode_active(state))
     active->tracer->refuse(
-        "a TorchDispatchMode (FakeTensorMode, make_fx, a checkpoint policy) was entered during "
+        "a TorchDispatchMode (FakeTensorMode, make_fx, torch.compile, ...) was entered during "
         "capture",
         "enter it around the captured function's parts that are not captured");
   const OpInfo& info = op_info(op);
   if (active->keep_constant(op, info, stack) || active->read_data(op, info, stack)) return;
   if (runs_as_its_parts(below, state, info)) {
+    const auto first_value = static_cast<ValueId>(active->trace.values.size());
     op.redispatchBoxed(below, stack);
+    active->note_results(info, *stack, first_value);
     return;
   }
   active->run_frame(op, info, below, stack);

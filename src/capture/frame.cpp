@@ -86,7 +86,11 @@ bool Tracer::State::is_frame_itself(const c10::OperatorHandle& op, const c10::IV
 
 void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
                               c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const auto to_id = [&](const at::Tensor& t) { return as_trace(to_trace(t))->id; };
+  const auto to_id = [&](const at::Tensor& t) {
+    const auto* traced = as_trace(to_trace(t));
+    note_history(*traced);
+    return traced->id;
+  };
   const size_t first = stack->size() - info.arguments;
   Frame opened;
   Call& call = opened.call;
@@ -123,13 +127,12 @@ void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
   }
   if (wanted_data && !frame && !refusal) refusal = wanted_data;  // swallowed by a kernel
   call.results.reserve(info.returns);
-  for (size_t i = first; i < stack->size(); ++i) call.results.push_back(to_arg((*stack)[i], to_id));
+  for (size_t i = first; i < stack->size(); ++i)
+    call.results.push_back(
+        to_arg((*stack)[i], [&](const at::Tensor& t) { return as_trace(to_trace(t))->id; }));
   if (opened.primitive && !same_results(call.results, opened.primitive_results))
     opened.open_primitive();
-  for (size_t i = first; i < stack->size(); ++i)
-    for_each_tensor((*stack)[i], [&](const at::Tensor& t) {
-      if (!is_number(t)) note_requires_grad(as_trace(to_trace(t))->id, t, opened.first_value);
-    });
+  note_results(info, *stack, opened.first_value);
   if (frame) {
     frame->open_primitive();
     frame->call.body.push_back(std::move(call));
@@ -138,12 +141,31 @@ void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
   }
 }
 
-void Tracer::State::note_requires_grad(ValueId id, const at::Tensor& tensor, ValueId first_value) {
-  bool& requires_grad = trace.values[id].type.requires_grad;
-  if (id >= first_value)
-    requires_grad = tensor.requires_grad();
-  else if (!is_input_value(id))
-    requires_grad = requires_grad || tensor.requires_grad();
+void Tracer::State::note_results(const OpInfo& info, const torch::jit::Stack& stack,
+                                 ValueId first_value) {
+  for (const c10::IValue& value : torch::jit::last(stack, info.returns))
+    for_each_tensor(value, [&](const at::Tensor& tensor) {
+      const auto found = as_trace(tensor) ? &tensor : find_lifted(tensor);
+      if (!found) return;
+      const ValueId id = as_trace(*found)->id;
+      if (origin(id) == Origin::Input) return;
+      bool& requires_grad = trace.values[id].type.requires_grad;
+      requires_grad = tensor.requires_grad() || (requires_grad && id < first_value);
+      if (!frame) set_origin(id, Origin::Result);
+    });
+}
+
+void Tracer::State::note_history(const TraceTensorImpl& tensor) {
+  bool& known = trace.values[tensor.id].type.requires_grad;
+  if (known || !tensor.requires_grad()) [[likely]]
+    return;
+  // A leaf was made one by requires_grad_(); an input was written.
+  const auto* meta = static_cast<torch::autograd::AutogradMeta*>(tensor.autograd_meta());
+  if (!meta->grad_fn_ || origin(tensor.id) == Origin::Input) return;
+  if (origin(tensor.id) == Origin::Inner)
+    known = true;  // saved for a backward pass that is recorded itself
+  else
+    custom_history.insert(tensor.id);
 }
 
 void Tracer::State::splice(Call& call) {

@@ -34,8 +34,13 @@ const at::Tensor& Tracer::State::to_trace(const at::Tensor& tensor) {
       follow_copies(*trace);
     return tensor;
   }
-  const auto found = trace_of.find(tensor.unsafeGetTensorImpl());
-  return found == trace_of.end() ? lift(tensor) : found->second;
+  const at::Tensor* lifted = find_lifted(tensor);
+  return lifted ? *lifted : lift(tensor);
+}
+
+const at::Tensor* Tracer::State::find_lifted(const at::Tensor& real) const {
+  const auto found = trace_of.find(real.unsafeGetTensorImpl());
+  return found == trace_of.end() ? nullptr : &found->second;
 }
 
 const at::Tensor& Tracer::State::lift(const at::Tensor& real) {
@@ -117,8 +122,12 @@ at::Tensor Tracer::State::meta_like(const at::Tensor& real) {
 
 void Tracer::State::mark_input(ValueId id, InputKind kind) {
   trace.inputs.push_back({id, kind, ""});
-  is_input.resize(id + 1);
-  is_input[id] = true;
+  set_origin(id, Origin::Input);
+}
+
+void Tracer::State::set_origin(ValueId id, Origin origin) {
+  if (id >= static_cast<ValueId>(origins.size())) origins.resize(id + 1);
+  origins[id] = origin;
 }
 
 bool Tracer::State::is_written(const at::Tensor& real) {

@@ -3,6 +3,7 @@
 #include "capture/arguments.h"
 #include "capture/infer.h"
 #include "ops/meta.h"
+#include "ops/per_operator.h"
 #include "torch/dispatch_state.h"
 #include "torch/operator_kernels.h"
 
@@ -15,7 +16,8 @@ thread_local int64_t python_calls = 0;
 struct MetaKernel {
   const c10::KernelFunction* kernel = nullptr;  // null: the one that the dispatcher would take
   bool python = false;                          // which is written in Python
-  bool may_decline = false;                     // may throw NotImplementedError
+  // For a kernel that may say NotImplementedError: whether it has.
+  std::unique_ptr<std::atomic<bool>> declined;
 };
 
 // The kernel of all backends, where the CPU has none of its own. One that branches over backends
@@ -29,21 +31,15 @@ const c10::KernelFunction* composite_kernel(const c10::OperatorHandle& op) {
 }
 
 MetaKernel choose(const c10::OperatorHandle& op) {
-  if (auto* rule = meta_rule(op)) return {rule, false};
+  if (auto* rule = meta_rule(op)) return {rule};
   const Kernels meta = kernels_at(op, c10::DispatchKey::Meta);
   // Another library's Python kernel was put there on purpose.
   if (!meta.python_in_use || op.schema().name().rfind("aten::", 0) != 0)
     return {meta.python_in_use ? nullptr : meta.cpp, meta.python_in_use};
-  if (meta.cpp) return {meta.cpp, false};
-  if (auto* kernel = composite_kernel(op)) return {kernel, false, true};
+  if (meta.cpp) return {meta.cpp};
+  if (auto* kernel = composite_kernel(op))
+    return {kernel, true, std::make_unique<std::atomic<bool>>(false)};
   return {nullptr, true};
-}
-
-MetaKernel& meta_kernel(const c10::OperatorHandle& op) {
-  thread_local std::unordered_map<const void*, MetaKernel> cache;
-  auto [it, fresh] = cache.try_emplace(operator_identity(op));
-  if (fresh) it->second = choose(op);
-  return it->second;
 }
 
 }  // namespace
@@ -55,12 +51,12 @@ int64_t python_meta_calls() { return python_calls; }
 
 void call_meta_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                       torch::jit::Stack* stack) {
-  MetaKernel& choice = meta_kernel(op);
-  if (choice.kernel && !choice.may_decline) {
+  const MetaKernel& choice = per_operator<&choose>(op);
+  if (choice.kernel && !choice.declined) {
     choice.kernel->callBoxed(op, keys, stack);
     return;
   }
-  if (choice.kernel) {
+  if (choice.kernel && !*choice.declined) {
     const size_t first = stack->size() - op.schema().arguments().size();
     const torch::jit::Stack arguments(stack->begin() + first, stack->end());
     try {
@@ -69,7 +65,7 @@ void call_meta_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     } catch (const c10::NotImplementedError&) {
       stack->resize(first);
       stack->insert(stack->end(), arguments.begin(), arguments.end());
-      choice = {nullptr, true};
+      *choice.declined = true;
     }
   }
   python_calls += choice.python;

@@ -24,6 +24,9 @@ struct Frame {
   void open_primitive();  // writes that call out, before another joins it
 };
 
+// Where a value was made: in the body of a call, by a call of the program itself, or before it.
+enum class Origin : uint8_t { Inner, Result, Input };
+
 struct Lifted {
   ValueId id = kNoValue;
   at::Tensor real;
@@ -55,10 +58,11 @@ struct Tracer::State {
   std::unordered_map<const c10::TensorImpl*, at::Tensor> constants;
   std::vector<ConstantCopy> copies;                 // of constants, that took their place
   std::vector<bool> written;                        // by storage
-  std::vector<bool> is_input;                       // by value
+  std::vector<Origin> origins;                      // by value; Inner beyond the end
   std::unordered_map<ValueId, TensorType> retyped;  // as they are now
   std::vector<DataRead> data_reads;
   std::vector<GivenGrad> grads;
+  std::unordered_set<ValueId> custom_history;
   std::optional<Unsupported> refusal;
   std::optional<Unsupported> wanted_data;  // by a part of the open frame
 
@@ -68,6 +72,7 @@ struct Tracer::State {
 
   // lift.cpp
   const at::Tensor& to_trace(const at::Tensor& tensor);
+  const at::Tensor* find_lifted(const at::Tensor& real) const;
   const at::Tensor& lift(const at::Tensor& real);
   void require_plain(const at::Tensor& real);
   void follow_copies(TraceTensorImpl& tensor);
@@ -78,9 +83,10 @@ struct Tracer::State {
   void add_input(const at::Tensor& tensor, std::string name, InputKind kind, bool requires_grad);
   StorageId storage_id(const c10::Storage& meta);
   TensorType describe(const at::Tensor& meta, c10::Device device);
-  bool is_input_value(ValueId id) const {
-    return id < static_cast<ValueId>(is_input.size()) && is_input[id];
+  Origin origin(ValueId id) const {
+    return id < static_cast<ValueId>(origins.size()) ? origins[id] : Origin::Inner;
   }
+  void set_origin(ValueId id, Origin origin);
   bool is_written(const at::Tensor& real);
   bool is_written_storage(const c10::Storage& meta);
   bool is_written_id(StorageId id) const;
@@ -100,7 +106,9 @@ struct Tracer::State {
   bool record_whole(const c10::OperatorHandle& op, const OpInfo& info,
                     const torch::jit::Stack& arguments, torch::jit::Stack* stack);
   void splice(Call& call);  // the calls of a body, where the call itself would be
-  void note_requires_grad(ValueId id, const at::Tensor& tensor, ValueId first_value);
+  // What autograd has made of the results on the stack; `first_value`: made since by the call.
+  void note_results(const OpInfo& info, const torch::jit::Stack& stack, ValueId first_value);
+  void note_history(const TraceTensorImpl& tensor);
   bool is_frame_itself(const c10::OperatorHandle& op, const c10::IValue* arguments);
 
   // reads.cpp

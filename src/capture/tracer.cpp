@@ -164,7 +164,8 @@ Captured Tracer::finish(const std::vector<at::Tensor>& outputs, OutputTree tree)
   for (const at::Tensor& output : outputs) {
     const at::Tensor& traced = state.to_trace(output);
     const ValueId id = trace_value(traced);
-    if (!state.is_input_value(id))
+    state.note_history(*as_trace(traced));
+    if (state.origin(id) != Origin::Input)
       state.trace.values[id].type.requires_grad = output.requires_grad();
     state.trace.outputs.push_back(id);
   }
@@ -172,6 +173,8 @@ Captured Tracer::finish(const std::vector<at::Tensor>& outputs, OutputTree tree)
   Captured captured;
   for (Lifted& lifted : state.lifted) captured.lifted.push_back(std::move(lifted.real));
   captured.data_reads = std::move(state.data_reads);
+  captured.custom_history.assign(state.custom_history.begin(), state.custom_history.end());
+  std::sort(captured.custom_history.begin(), captured.custom_history.end());
   for (ConstantCopy& copy : state.copies)
     copy.written = state.is_written_id(state.trace.values[copy.copy].type.storage);
   captured.trace =
