@@ -46,7 +46,7 @@ def capture(target, args, kwargs):
     )
     ambient = _C.ambient_key()
     try:
-        with _tracing.listening(tracer), recorder:
+        with _tracing.listening(tracer, recorder), recorder:
             result = target(*given.args, **given.kwargs)
         _check_undisturbed(given, ambient, tracer)
         _check_repeatable(recorder)

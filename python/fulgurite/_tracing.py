@@ -11,7 +11,7 @@ import threading
 
 import torch
 
-from fulgurite import _C
+from fulgurite import _C, _custom_function
 from fulgurite._C import Unsupported
 
 # Whether `listening` is on in this thread.
@@ -19,15 +19,15 @@ _thread = threading.local()
 
 
 @contextlib.contextmanager
-def listening(tracer):
+def listening(tracer, recorder=None):
     """Captures what runs in the block; the default generator must come out as it went in."""
     before = torch.default_generator.get_state()
-    _thread.listening = True
+    _thread.listening, _thread.recorder = True, recorder
     try:
         with tracer:
             yield
     finally:
-        _thread.listening = False
+        _thread.listening, _thread.recorder = False, None
     if not torch.equal(torch.default_generator.get_state(), before):
         torch.default_generator.set_state(before)
         raise Unsupported(
@@ -38,7 +38,7 @@ def listening(tracer):
 
 def install():
     """Wraps the functions; called once, when the package is imported."""
-    _guard_custom_gradients()
+    _watch_custom_gradients()
     _answer_is_compiling()
     for name in ("tolist", "numpy", "__array__", "data_ptr", "__dlpack__"):
         _wrap(torch.Tensor, name, _reads_data(name))
@@ -64,32 +64,29 @@ def _wrap(owner, name, instead):
     setattr(owner, name, wrapped)
 
 
-def _guard_custom_gradients():
-    """A trace that runs under autograd gets the gradients of its operators, no others."""
+def _watch_custom_gradients():
+    """A trace that runs under autograd has the gradients of its operators, and of the custom
+    functions that are recorded."""
     function = torch.autograd.Function
     apply = function.__dict__["apply"].__func__
 
     @functools.wraps(apply)
-    def checked_apply(cls, *args, **kwargs):
-        # The gradient of a custom operator is called with the operator itself.
-        if _needs_gradient(args) and cls.__module__ != "torch._library.autograd":
-            _C.refuse(
-                f"applies {cls.__qualname__}, a custom autograd.Function, to a tensor that "
-                "requires grad",
-                "call it outside of the compiled function, compile under torch.no_grad(), or "
-                'use fallback="eager"',
-            )
+    def watched_apply(cls, *args, **kwargs):
+        if _is_differentiated() and _custom_function.can_be_recorded(cls, args):
+            return _custom_function.record(apply, cls, args, kwargs, _thread.recorder)
         return apply(cls, *args, **kwargs)
 
-    function.apply = classmethod(checked_apply)
+    function.apply = classmethod(watched_apply)
     hooks = torch.autograd.graph.saved_tensors_hooks
     enter = hooks.__enter__
 
     @functools.wraps(enter)
     def checked_enter(self):
-        if type(self) is hooks and _is_differentiated():
+        # Torch's own hooks (save_on_cpu, a checkpoint) give back what they got.
+        own = type(self) is not hooks and type(self).__module__.startswith("torch.")
+        if _is_differentiated() and not own:
             _C.refuse(
-                "enters torch.autograd.graph.saved_tensors_hooks",
+                f"enters {type(self).__qualname__}, hooks on what is saved for the backward",
                 "enter it around the call of the compiled function",
             )
         return enter(self)
@@ -100,12 +97,6 @@ def _guard_custom_gradients():
 def _is_differentiated():
     """Whether the trace that is being captured will run under autograd as it is."""
     return getattr(_thread, "listening", False) and torch.is_grad_enabled()
-
-
-def _needs_gradient(args):
-    return _is_differentiated() and any(
-        isinstance(a, torch.Tensor) and a.requires_grad for a in args
-    )
 
 
 def _answer_is_compiling():

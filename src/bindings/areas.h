@@ -13,6 +13,7 @@ void bind_state(nanobind::module_& m);
 void bind_passes(nanobind::module_& m);
 void bind_pystate(nanobind::module_& m);
 void bind_capture(nanobind::module_& m);
+void bind_custom(nanobind::module_& m);
 void bind_jit(nanobind::module_& m);
 
 }  // namespace fulgurite

@@ -76,10 +76,13 @@ void name_lifted(Captured& captured, size_t index, const std::string& kind, std:
 }
 
 // Whether the result depends on where an input lies in its storage: as_strided counts from there.
-bool uses_offsets(const Trace& trace) {
-  std::unordered_set<StorageId> inputs;
-  for (const Input& input : trace.inputs) inputs.insert(type_of(trace, input.id).storage);
-  for (const Call& call : trace.calls) {
+bool uses_offsets(const Trace& trace, const std::vector<Call>& calls,
+                  const std::unordered_set<StorageId>& inputs) {
+  for (const Call& call : calls) {
+    if (!call.op.aten && uses_offsets(trace, call.body, inputs)) return true;
+    if (call.gradient)
+      for (const CustomGradient::Case& one : call.gradient->cases)
+        if (uses_offsets(trace, one.calls, inputs)) return true;
     if (!call.op.aten) continue;
     const auto& arguments = call.op.aten->schema().arguments();
     if (std::none_of(arguments.begin(), arguments.end(),
@@ -91,6 +94,12 @@ bool uses_offsets(const Trace& trace) {
     if (found) return true;
   }
   return false;
+}
+
+bool uses_offsets(const Trace& trace) {
+  std::unordered_set<StorageId> inputs;
+  for (const Input& input : trace.inputs) inputs.insert(type_of(trace, input.id).storage);
+  return uses_offsets(trace, trace.calls, inputs);
 }
 
 nb::list argument_tensors(nb::tuple args, nb::dict keywords) {

@@ -36,6 +36,13 @@ class StateRecorder {
   void enter() { recording_.emplace(std::move(options_)); }
   void exit() { recording_->stop(); }
 
+  // Calls `run()`; whether it changed state that was there before the capture.
+  bool changes_state(nb::callable run) const {
+    const auto before = recording_->written_values();
+    run();
+    return recording_->written_since(before);
+  }
+
   bool complete() const { return recording_->complete(); }
   bool is_old(nb::handle object) const { return recording_->is_old(object.ptr()); }
   bool undo() { return recording_->undo(); }
@@ -102,6 +109,7 @@ void bind_state(nb::module_& m) {
       .def(nb::init<nb::dict, nb::list>(), nb::arg("roots"), nb::arg("arguments"))
       .def("__enter__", &StateRecorder::enter)
       .def("__exit__", [](StateRecorder& r, nb::args) { r.exit(); })
+      .def("changes_state", &StateRecorder::changes_state, nb::arg("run"))
       .def_prop_ro("complete", &StateRecorder::complete)
       .def_prop_ro("impurities", &StateRecorder::impurities)
       .def("is_old", &StateRecorder::is_old)

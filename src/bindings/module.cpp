@@ -20,6 +20,7 @@ NB_MODULE(_C, m) {
   fulgurite::bind_pystate(m);
   fulgurite::bind_function(m);
   fulgurite::bind_capture(m);
+  fulgurite::bind_custom(m);
   fulgurite::bind_jit(m);
 
   fulgurite::set_language_hooks({.place = fulgurite::pystate::current_place,

@@ -164,8 +164,13 @@ void Tracer::State::note_history(const TraceTensorImpl& tensor) {
   if (!meta->grad_fn_ || origin(tensor.id) == Origin::Input) return;
   if (origin(tensor.id) == Origin::Inner)
     known = true;  // saved for a backward pass that is recorded itself
-  else
-    custom_history.insert(tensor.id);
+  else if (entry_mode == GradMode::Grad)
+    tracer->refuse(
+        fmt::format("a torch::autograd::Function written in C++ ({}) was applied to a tensor that "
+                    "requires grad",
+                    meta->grad_fn_->name()),
+        "call it outside of the captured function, make it an operator with an autograd kernel, or "
+        "capture under torch.no_grad()");
 }
 
 void Tracer::State::splice(Call& call) {

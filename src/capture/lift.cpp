@@ -106,7 +106,10 @@ TensorType Tracer::State::describe(const at::Tensor& meta, c10::Device device) {
 
 at::Tensor Tracer::State::wrap(const at::Tensor& meta, c10::Device device) {
   const ValueId id = add_value(trace, describe(meta, device));
-  return at::detail::make_tensor<TraceTensorImpl>(meta, id, serial, device);
+  at::Tensor traced = at::detail::make_tensor<TraceTensorImpl>(meta, id, serial, device);
+  if (any_layout) [[unlikely]]
+    as_trace(traced)->hide_layout();
+  return traced;
 }
 
 at::Tensor Tracer::State::meta_like(const at::Tensor& real) {

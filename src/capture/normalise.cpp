@@ -1,6 +1,11 @@
 #include "capture/normalise.h"
 
 #include <algorithm>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace fulgurite {
 namespace {
@@ -9,6 +14,43 @@ bool mentions(const std::vector<Arg>& args, ValueId id) {
   bool found = false;
   for_each_value(args, [&](ValueId other) { found |= other == id; });
   return found;
+}
+
+// What the calls make, their parts included, in order.
+std::vector<ValueId> made_by(const std::vector<Call>& calls) {
+  std::vector<ValueId> made;
+  for (const Call& call : calls) {
+    const std::vector<ValueId> inner = made_by(call.body);
+    made.insert(made.end(), inner.begin(), inner.end());
+    for_each_value(call.results, [&](ValueId id) {
+      if (!mentions(call.args, id) && std::find(inner.begin(), inner.end(), id) == inner.end())
+        made.push_back(id);
+    });
+  }
+  return made;
+}
+
+// Puts custom functions by their forward, where nothing is differentiated.
+void open_custom(std::vector<Call>& calls) {
+  std::vector<Call> opened;
+  opened.reserve(calls.size());
+  for (Call& call : calls) {
+    if (!call.gradient) {
+      opened.push_back(std::move(call));
+      continue;
+    }
+    open_custom(call.body);
+    std::move(call.body.begin(), call.body.end(), std::back_inserter(opened));
+  }
+  calls = std::move(opened);
+}
+
+// Without anything to differentiate, grad mode and no_grad are the same.
+void drop_grad_mode(std::vector<Call>& calls) {
+  for (Call& call : calls) {
+    if (call.mode == GradMode::Grad) call.mode = GradMode::NoGrad;
+    drop_grad_mode(call.body);
+  }
 }
 
 // Goes through the program backwards with the set of values that are used later.
@@ -30,17 +72,96 @@ class Opener {
   void visit(std::vector<Call>& calls, std::vector<Call>& reversed) {
     for (size_t i = calls.size(); i-- > 0;) {
       Call& call = calls[i];
-      if (escapes(call.body, call)) {
+      if (call.gradient) {
+        open_within(call);
+      } else if (escapes(call.body, call)) {
         for (Call& part : call.body) {
           part.source = call.source;
           part.module = call.module;
         }
         visit(call.body, reversed);
         continue;
+      } else {
+        drop_open_bodies(call);
       }
-      drop_open_bodies(call);
       for_each_value(call.args, [&](ValueId id) { used_[id] = true; });
       reversed.push_back(std::move(call));
+    }
+  }
+
+  // A custom function is not opened, which would lose its gradient: what escapes is one of its
+  // results, and what it takes from around it is one of its arguments.
+  void open_within(Call& call) {
+    CustomGradient gradient = *call.gradient;
+    for (CustomGradient::Case& one : gradient.cases) refuse_escapes(call, one);
+    hand_out_escapes(call, gradient);
+    for (CustomGradient::Case& one : gradient.cases) {
+      for (ValueId id : one.results)
+        if (id != kNoValue) used_[id] = true;
+      open_custom(one.calls);
+      drop_grad_mode(one.calls);
+      one.calls = run(std::move(one.calls));
+      for (ValueId& id : one.gradients)
+        if (id != kNoValue && !used_[id]) id = kNoValue;
+    }
+    for (ValueId id : gradient.saved) used_[id] = true;
+    for_each_value(call.results, [&](ValueId id) { used_[id] = true; });
+    call.body = run(std::move(call.body));
+    take_from_around(call, gradient);
+    call.gradient = std::make_shared<const CustomGradient>(std::move(gradient));
+  }
+
+  void refuse_escapes(const Call& call, const CustomGradient::Case& one) const {
+    std::vector<ValueId> made = made_by(one.calls);
+    made.insert(made.end(), one.gradients.begin(), one.gradients.end());
+    for (ValueId id : made)
+      if (id != kNoValue && used_[id])
+        throw Unsupported(fmt::format(
+            "a tensor that the backward of {} makes is kept beyond it; return it from the backward",
+            call.op.region));
+  }
+
+  void hand_out_escapes(Call& call, CustomGradient& gradient) const {
+    for (ValueId id : made_by(call.body)) {
+      if (!used_[id] || mentions(call.results, id) || mentions(call.args, id)) continue;
+      call.results.push_back(Arg::of(id));
+      gradient.non_differentiable.push_back(id);
+      for (CustomGradient::Case& one : gradient.cases) {
+        one.given.push_back(gradient.zeros_for_none);
+        one.gradients.push_back(kNoValue);
+      }
+    }
+  }
+
+  static void take_from_around(Call& call, CustomGradient& gradient) {
+    std::unordered_set<ValueId> known;
+    for_each_value(call.args, [&](ValueId id) { known.insert(id); });
+    const auto need = [&](ValueId id) {
+      if (id != kNoValue && known.insert(id).second) call.args.push_back(Arg::of(id));
+    };
+    const auto look = [&](const std::vector<Call>& calls) {
+      for (const Call& part : calls) {
+        for_each_value(part.args, need);
+        for_each_value(part.results, [&](ValueId id) { known.insert(id); });
+      }
+    };
+    look(call.body);
+    std::unordered_set<ValueId> held(gradient.saved.begin(), gradient.saved.end());
+    for (ValueId id : gradient.saved) need(id);
+    for (CustomGradient::Case& one : gradient.cases) {
+      std::unordered_set<ValueId> made(one.gradients.begin(), one.gradients.end());
+      const auto use = [&](ValueId id) {
+        if (id == kNoValue || made.contains(id)) return;
+        need(id);
+        if (held.insert(id).second) gradient.kept.push_back(id);
+      };
+      for (const Call& part : one.calls) {
+        for_each_value(part.args, use);
+        for_each_value(part.results, [&](ValueId id) {
+          if (!mentions(part.args, id)) made.insert(id);
+        });
+      }
+      for (ValueId id : one.results) use(id);
     }
   }
 
@@ -123,7 +244,17 @@ class CopyRemoval {
         for (Arg& arg : *args)
           for (ValueId& id : arg.values) id = renamed(id);
       rename(call.body);
+      if (call.gradient) rename(call);
     }
+  }
+  void rename(Call& call) const {
+    CustomGradient gradient = *call.gradient;
+    for (ValueId& id : gradient.saved) id = renamed(id);
+    for (CustomGradient::Case& one : gradient.cases) {
+      rename(one.calls);
+      for (ValueId& id : one.results) id = renamed(id);
+    }
+    call.gradient = std::make_shared<const CustomGradient>(std::move(gradient));
   }
 
   Trace& trace_;
@@ -150,14 +281,6 @@ bool is_needless(const Trace& trace, const ConstantCopy& copy) {
   });
 }
 
-// Without anything to differentiate, grad mode and no_grad are the same.
-void drop_grad_mode(std::vector<Call>& calls) {
-  for (Call& call : calls) {
-    if (call.mode == GradMode::Grad) call.mode = GradMode::NoGrad;
-    drop_grad_mode(call.body);
-  }
-}
-
 }  // namespace
 
 Trace normalise(Trace trace, GradMode entry_mode, const std::vector<ConstantCopy>& copies) {
@@ -165,6 +288,7 @@ Trace normalise(Trace trace, GradMode entry_mode, const std::vector<ConstantCopy
   for (const ConstantCopy& copy : copies)
     if (is_needless(trace, copy)) removal.remove(copy);
   removal.run();
+  if (entry_mode != GradMode::Grad) open_custom(trace.calls);
   trace.calls = Opener(trace).run(std::move(trace.calls));
   trace.mode = entry_mode;
   if (entry_mode != GradMode::Inference && !any_requires_grad(trace)) {

@@ -41,6 +41,8 @@ struct Tracer::State {
   Trace trace;
   Frame* frame = nullptr;  // the innermost that is open
   std::optional<GradMode> entry_mode;
+  // What is recorded gets tensors of any strides: those of the types are one example.
+  bool any_layout = false;
 
   std::vector<Lifted> lifted;                                       // in order of first use
   std::unordered_map<const c10::TensorImpl*, at::Tensor> trace_of;  // lifted real -> trace tensor
@@ -62,7 +64,6 @@ struct Tracer::State {
   std::unordered_map<ValueId, TensorType> retyped;  // as they are now
   std::vector<DataRead> data_reads;
   std::vector<GivenGrad> grads;
-  std::unordered_set<ValueId> custom_history;
   std::optional<Unsupported> refusal;
   std::optional<Unsupported> wanted_data;  // by a part of the open frame
 
@@ -108,6 +109,7 @@ struct Tracer::State {
   void splice(Call& call);  // the calls of a body, where the call itself would be
   // What autograd has made of the results on the stack; `first_value`: made since by the call.
   void note_results(const OpInfo& info, const torch::jit::Stack& stack, ValueId first_value);
+  // Refuses a tensor whose gradient comes from no operator, nor from a function that is recorded.
   void note_history(const TraceTensorImpl& tensor);
   bool is_frame_itself(const c10::OperatorHandle& op, const c10::IValue* arguments);
 

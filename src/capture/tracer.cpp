@@ -1,5 +1,6 @@
 #include "capture/tracer.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 
@@ -140,6 +141,8 @@ Tracer::Listening::Listening(Tracer& tracer) : tracer_(tracer) {
   auto& autograd = c10::AutogradState::get_tls_state();
   autograd_threads_ = autograd.get_multithreading_enabled();
   autograd.set_multithreading_enabled(false);
+  // What hooks do to saved tensors, they do when the program runs.
+  saved_hooks_ = at::SavedTensorDefaultHooks::set_tracing(true);
   c10::impl::tls_set_dispatch_key_included(kAbove, true);
   c10::impl::tls_set_dispatch_key_included(kBelow, true);
   set_active_state(&state);
@@ -149,6 +152,7 @@ Tracer::Listening::~Listening() {
   set_active_state(nullptr);
   c10::impl::tls_set_dispatch_key_included(kAbove, false);
   c10::impl::tls_set_dispatch_key_included(kBelow, false);
+  at::SavedTensorDefaultHooks::set_tracing(saved_hooks_);
   c10::AutogradState::get_tls_state().set_multithreading_enabled(autograd_threads_);
   at::autocast::set_autocast_cache_enabled(autocast_cache_);
   tracer_.state().undo_writes();
@@ -173,8 +177,6 @@ Captured Tracer::finish(const std::vector<at::Tensor>& outputs, OutputTree tree)
   Captured captured;
   for (Lifted& lifted : state.lifted) captured.lifted.push_back(std::move(lifted.real));
   captured.data_reads = std::move(state.data_reads);
-  captured.custom_history.assign(state.custom_history.begin(), state.custom_history.end());
-  std::sort(captured.custom_history.begin(), captured.custom_history.end());
   for (ConstantCopy& copy : state.copies)
     copy.written = state.is_written_id(state.trace.values[copy.copy].type.storage);
   captured.trace =

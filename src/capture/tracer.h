@@ -33,10 +33,6 @@ struct Captured {
   Trace trace;
   std::vector<at::Tensor> lifted;  // the real tensors behind the inputs that are no arguments
   std::vector<DataRead> data_reads;
-  // Values that require grad by other means than the operators that made them: results of a custom
-  // autograd.Function. To differentiate the trace by its operators would miss the function's own
-  // backward.
-  std::vector<ValueId> custom_history;
 };
 
 // What capture asks of the language that the program is written in. A C++ program has none of it.
@@ -79,7 +75,7 @@ class Tracer {
 
    private:
     Tracer& tracer_;
-    bool autocast_cache_, autograd_threads_;
+    bool autocast_cache_, autograd_threads_, saved_hooks_;
   };
 
   // The gradients that the program left in leaves, once listening is over. The real leaves have

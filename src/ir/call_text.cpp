@@ -13,6 +13,8 @@ void collect_retyped(const std::vector<Call>& calls, std::unordered_set<ValueId>
   for (const Call& call : calls) {
     for (const Retyped& retyped : call.retyped) out.insert(retyped.id);
     collect_retyped(call.body, out);
+    if (call.gradient)
+      for (const CustomGradient::Case& one : call.gradient->cases) collect_retyped(one.calls, out);
   }
 }
 
@@ -222,9 +224,24 @@ std::string CallText::append_aten(std::string& out, const Call& call) {
 }
 
 void CallText::append_region(std::string& out, const Call& call) const {
-  out.append(names_.region(call)).append("(");
+  out.append(names_.region(call));
+  if (call.gradient) return append_custom_arguments(out, call);
+  out += '(';
   Separated list(out);
   for (ValueId id : tensor_arguments(call)) names_.append(list.next(), id);
+  out += ')';
+}
+
+// What autograd must not see is given in a tuple.
+void CallText::append_custom_arguments(std::string& out, const Call& call) const {
+  out += ".apply(";
+  Separated list(out);
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    std::string& text = list.next();
+    if (i == call.gradient->differentiable) text += '(';
+    names_.append(text, call.args[i].values[0]);
+  }
+  if (call.args.size() > call.gradient->differentiable) out += ",)";
   out += ')';
 }
 

@@ -39,6 +39,7 @@ class CallText {
   std::string append_arg(std::string& out, const Arg& arg, const c10::Argument& schema) const;
   std::string append_aten(std::string& out, const Call& call);
   void append_region(std::string& out, const Call& call) const;
+  void append_custom_arguments(std::string& out, const Call& call) const;
 
   const Trace& trace_;
   bool explicit_calls_;

@@ -12,7 +12,7 @@ namespace {
 
 void open_regions(const std::vector<Call>& calls, std::vector<const Call*>& out) {
   for (const Call& call : calls) {
-    if (call.op.aten) {
+    if (call.op.aten || call.gradient) {
       out.push_back(&call);
     } else {
       open_regions(call.body, out);
@@ -57,15 +57,15 @@ class Comparison {
     for (size_t i = 0; i < a_.inputs.size(); ++i)
       if (std::string found = input(a_.inputs[i].id, b_.inputs[i].id); !found.empty())
         return fmt::format("input {}: {}", i, found);
-    if (std::string found = all_calls(); !found.empty()) return found;
+    if (std::string found = lists(a_.calls, b_.calls); !found.empty()) return found;
     return outputs();
   }
 
  private:
-  std::string all_calls() {
+  std::string lists(const std::vector<Call>& a, const std::vector<Call>& b) {
     std::vector<const Call*> left, right;
-    open_regions(a_.calls, left);
-    open_regions(b_.calls, right);
+    open_regions(a, left);
+    open_regions(b, right);
     for (size_t i = 0; i < std::min(left.size(), right.size()); ++i)
       if (std::string found = calls(*left[i], *right[i]); !found.empty())
         return fmt::format("call {}: {}\n  {}\n  {}", i, found, print_call(a_, *left[i]),
@@ -78,17 +78,52 @@ class Comparison {
   }
 
   std::string calls(const Call& a, const Call& b) {
-    if (!(a.op == b.op)) return fmt::format("{} and {}", a.op.name(), b.op.name());
+    const bool custom = a.gradient && b.gradient;  // the name is of no importance
+    if (!custom && !(a.op == b.op)) return fmt::format("{} and {}", a.op.name(), b.op.name());
     if (a.mode != b.mode) return "the grad mode";
     if (a.args.size() != b.args.size() || a.results.size() != b.results.size())
       return "the number of arguments or results";
     for (size_t i = 0; i < a.args.size(); ++i)
       if (!arguments(a.args[i], b.args[i]))
-        return "argument " + a.op.aten->schema().arguments().at(i).name();
+        return "argument " +
+               (custom ? std::to_string(i) : a.op.aten->schema().arguments().at(i).name());
+    if (custom)
+      if (std::string found = lists(a.body, b.body); !found.empty()) return "forward, " + found;
     for (size_t i = 0; i < a.results.size(); ++i)
       if (std::string found = results(a, b, i); !found.empty())
         return fmt::format("result {}: {}", i, found);
+    if (custom)
+      if (std::string found = gradients(*a.gradient, *b.gradient); !found.empty()) return found;
     return retyped(a, b);
+  }
+
+  bool same_values(const std::vector<ValueId>& a, const std::vector<ValueId>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](ValueId x, ValueId y) {
+      return x == kNoValue ? y == kNoValue : values_.paired(x, y);
+    });
+  }
+
+  std::string gradients(const CustomGradient& a, const CustomGradient& b) {
+    if (a.differentiable != b.differentiable) return "the number of differentiable arguments";
+    if (!same_values(a.saved, b.saved)) return "what it saves for its backward";
+    if (!same_values(a.kept, b.kept)) return "what it keeps for its backward";
+    if (!same_values(a.dirty, b.dirty)) return "which arguments it marks dirty";
+    if (!same_values(a.non_differentiable, b.non_differentiable))
+      return "which results it marks as not differentiable";
+    if (a.zeros_for_none != b.zeros_for_none || a.cases.size() != b.cases.size())
+      return "how it takes gradients that are None";
+    for (size_t i = 0; i < a.cases.size(); ++i)
+      if (std::string found = cases(a.cases[i], b.cases[i]); !found.empty())
+        return "backward, " + found;
+    return "";
+  }
+
+  std::string cases(const CustomGradient::Case& a, const CustomGradient::Case& b) {
+    if (a.given != b.given || a.gradients.size() != b.gradients.size()) return "which are given";
+    for (size_t i = 0; i < a.gradients.size(); ++i)
+      if (!values_.pair(a.gradients[i], b.gradients[i])) return "which gradients it uses";
+    if (std::string found = lists(a.calls, b.calls); !found.empty()) return found;
+    return same_values(a.results, b.results) ? "" : "its results";
   }
 
   bool arguments(const Arg& a, const Arg& b) {

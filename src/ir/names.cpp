@@ -16,7 +16,8 @@ constexpr std::array<std::string_view, 35> kKeywords = {
     "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
 
 // What the text of a program uses besides its values.
-constexpr std::array<std::string_view, 5> kUsed = {"_", "complex", "float", "getattr", "torch"};
+constexpr std::array<std::string_view, 8> kUsed = {"_",     "around",  "complex",   "ctx",
+                                                   "float", "getattr", "gradients", "torch"};
 
 bool is_word(unsigned char c) { return c < 0x80 && (std::isalnum(c) || c == '_'); }
 
@@ -88,6 +89,8 @@ void Names::add_regions(const std::vector<Call>& calls) {
   for (const Call& call : calls) {
     if (call.op.aten) continue;
     add_regions(call.body);
+    if (call.gradient)
+      for (const CustomGradient::Case& one : call.gradient->cases) add_regions(one.calls);
     regions_.push_back(&call);
   }
 }

@@ -25,8 +25,6 @@ std::string_view file_name(std::string_view path) {
   return path.substr(path.find_last_of("/\\") + 1);
 }
 
-std::string indentation(int levels) { return std::string(2 * levels, ' '); }
-
 bool is_same_line(const SourceLine& a, const SourceLine& b) {
   return a.line == b.line && a.file == b.file;
 }
@@ -57,6 +55,7 @@ class Program {
  private:
   const Names& names() const { return calls_.names(); }
   std::back_insert_iterator<std::string> end() { return std::back_inserter(out_); }
+  std::string indentation(int levels) const { return std::string(2 * (levels + nesting_), ' '); }
 
   void header() {
     if (!trace_.provenance.empty()) {
@@ -68,6 +67,7 @@ class Program {
   }
 
   void region_function(const Call& call) {
+    if (call.gradient) return custom_function(call);
     fmt::format_to(end(), "def {}(", names().region(call));
     parameters(tensor_arguments(call));
     out_ += "):";
@@ -86,6 +86,99 @@ class Program {
       }
     }
     out_ += "\n\n";
+  }
+
+  // A statement of the function that is being written.
+  template <class... Args>
+  void line(fmt::format_string<Args...> text, Args&&... args) {
+    out_ += indentation(1);
+    fmt::format_to(end(), text, std::forward<Args>(args)...);
+    out_ += '\n';
+  }
+
+  // "t1, None"
+  std::string listed(c10::ArrayRef<ValueId> ids) const {
+    std::string text;
+    for (ValueId id : ids)
+      text += (text.empty() ? "" : ", ") + (id == kNoValue ? "None" : names().of(id));
+    return text;
+  }
+
+  void custom_function(const Call& call) {
+    fmt::format_to(end(), "class {}(torch.autograd.Function):", names().region(call));
+    if (!call.executor.empty()) fmt::format_to(end(), "  # executor: {}", one_line(call.executor));
+    out_ += '\n';
+    nesting_ = 1;
+    custom_forward(call);
+    custom_backward(call);
+    nesting_ = 0;
+    retyped_.clear();
+    out_ += "\n";
+  }
+
+  void custom_forward(const Call& call) {
+    const CustomGradient& gradient = *call.gradient;
+    std::vector<ValueId> arguments, around, results;
+    for_each_value(call.args, [&](ValueId id) {
+      (arguments.size() < gradient.differentiable ? arguments : around).push_back(id);
+    });
+    for_each_value(call.results, [&](ValueId id) { results.push_back(id); });
+    out_ += "  @staticmethod\n  def forward(ctx";
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const auto before = arguments.begin() + static_cast<ptrdiff_t>(i);
+      const bool repeated = std::find(arguments.begin(), before, arguments[i]) != before;
+      out_ += ", " + (repeated ? fmt::format("_{}", i) : names().of(arguments[i]));
+    }
+    out_ += around.empty() ? "):\n" : ", around):\n";
+    if (!around.empty()) line("({},) = around", listed(around));
+    body(call.body, GradMode::NoGrad, -1);
+    if (!gradient.saved.empty()) line("ctx.save_for_backward({})", listed(gradient.saved));
+    if (!gradient.kept.empty()) line("ctx.kept = ({},)", listed(gradient.kept));
+    if (!gradient.dirty.empty()) line("ctx.mark_dirty({})", listed(gradient.dirty));
+    if (!gradient.non_differentiable.empty())
+      line("ctx.mark_non_differentiable({})", listed(gradient.non_differentiable));
+    if (!gradient.zeros_for_none) line("ctx.set_materialize_grads(False)");
+    line("return {}", listed(results));
+    out_ += '\n';
+  }
+
+  void custom_backward(const Call& call) {
+    const CustomGradient& gradient = *call.gradient;
+    out_ += "  @staticmethod\n  @torch.autograd.function.once_differentiable\n";
+    out_ += "  def backward(ctx, *gradients):\n";
+    if (!gradient.saved.empty()) line("({},) = ctx.saved_tensors", listed(gradient.saved));
+    if (!gradient.kept.empty()) line("({},) = ctx.kept", listed(gradient.kept));
+    const bool choice = gradient.cases.size() > 1;
+    for (const CustomGradient::Case& one : gradient.cases) {
+      if (choice) {
+        std::string pattern;
+        for (bool given : one.given)
+          pattern += fmt::format("{}{}", pattern.empty() ? "" : ", ", given ? "True" : "False");
+        line("if [x is not None for x in gradients] == [{}]:", pattern);
+        ++nesting_;
+      }
+      case_of_backward(call, one);
+      if (choice) --nesting_;
+    }
+    if (choice) line("raise RuntimeError(\"no backward was captured for these gradients\")");
+  }
+
+  void case_of_backward(const Call& call, const CustomGradient::Case& one) {
+    std::string names_of_gradients;
+    for (ValueId id : one.gradients) names_of_gradients += names().of(id) + ", ";
+    line("{}= gradients", names_of_gradients);
+    for (ValueId id : one.gradients)
+      if (id != kNoValue) {
+        out_ += indentation(1) + "# ";
+        append_type(id);
+        out_ += '\n';
+      }
+    body(one.calls, GradMode::NoGrad, -1);
+    std::vector<ValueId> results = one.results;
+    results.resize(
+        call.gradient->differentiable + (call.args.size() > call.gradient->differentiable ? 1 : 0),
+        kNoValue);
+    line("return {}", listed(results));
   }
 
   void decorators() {
@@ -125,7 +218,7 @@ class Program {
     for (size_t i = 0; i < calls.size(); ++i) {
       if (static_cast<int32_t>(i) == epilogue) {
         place.mode = mode;
-        out_ += "  # epilogue: writes to inputs, and outputs that alias them\n";
+        line("# epilogue: writes to inputs, and outputs that alias them");
       }
       enter(calls[i], place);
       call_lines(calls[i], place.indent());
@@ -135,8 +228,7 @@ class Program {
   void enter(const Call& call, Place& place) {
     if (call.mode != place.mode) {
       place.mode = call.mode;
-      if (call.mode != place.outer)
-        fmt::format_to(end(), "  with {}:\n", grad_mode_change(place.outer, call.mode));
+      if (call.mode != place.outer) line("with {}:", grad_mode_change(place.outer, call.mode));
     }
     if (call.source < 0 || call.source == place.source) return;
     const SourceLine& line = trace_.sources.at(call.source);
@@ -225,6 +317,7 @@ class Program {
   const PrintOptions& options_;
   CallText calls_;
   Retypings retyped_;
+  int nesting_ = 0;  // of the function that is being written
   std::string out_;
 };
 

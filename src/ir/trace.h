@@ -3,6 +3,7 @@
 // A trace is plain data: passes take one and return another. It holds no tensors.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,6 +60,8 @@ struct Retyped {
   TensorType type;
 };
 
+struct CustomGradient;
+
 struct Call {
   Op op;
   std::vector<Arg> args;     // one per schema argument, defaults written out
@@ -72,6 +75,28 @@ struct Call {
   int32_t source = -1;   // index into Trace::sources
   int32_t module = -1;   // index into Trace::modules
   std::string executor;  // who runs it, once placed; "" before
+  // Of a region that is a torch.autograd.Function: its forward is the body.
+  std::shared_ptr<const CustomGradient> gradient;
+};
+
+// The backward of a torch.autograd.Function, as captured. It uses its call's arguments and results
+// and what the body makes; what it makes itself is used nowhere else.
+struct CustomGradient {
+  // What runs for one pattern of gradients that arrive.
+  struct Case {
+    std::vector<bool> given;         // by result of the call: a tensor, or None
+    std::vector<ValueId> gradients;  // by result of the call; kNoValue where not used
+    std::vector<Call> calls;         // whatever the layout of the gradients
+    std::vector<ValueId> results;    // by differentiable argument; kNoValue for None
+  };
+
+  size_t differentiable = 0;                // so many of the arguments, the first ones
+  std::vector<ValueId> saved;               // for the backward, which fails once one is written
+  std::vector<ValueId> kept;                // the same, whatever becomes of them
+  std::vector<ValueId> dirty;               // arguments that are written and handed back
+  std::vector<ValueId> non_differentiable;  // results
+  bool zeros_for_none = true;               // a gradient that does not arrive is zeros
+  std::vector<Case> cases;
 };
 
 struct SourceLine {

@@ -157,9 +157,38 @@ class Verifier {
       if (value.state != State::Made || value.scope != inner)
         fail("its body does not make " + name(id));
     });
+    if (call.gradient) gradient(call, inner);
+    current_ = &call;
     for (ValueId id : given) known_[id] = {State::Made, scope};
     for_each_value(call.results, [&](ValueId id) { known_[id].scope = scope; });
     hide(call.body, inner);
+    if (!call.gradient) return;
+    for (const CustomGradient::Case& one : call.gradient->cases) {
+      hide(one.calls, inner);
+      for (ValueId id : one.gradients)
+        if (id != kNoValue) known_[id].state = State::Inner;
+    }
+  }
+
+  void gradient(const Call& call, Scope inner) {
+    const CustomGradient& gradient = *call.gradient;
+    check(gradient.differentiable <= call.args.size(), "it differentiates {} of {} arguments",
+          gradient.differentiable, call.args.size());
+    for (const auto* ids :
+         {&gradient.saved, &gradient.kept, &gradient.dirty, &gradient.non_differentiable})
+      for (ValueId id : *ids) use(id, inner);
+    for (const CustomGradient::Case& one : gradient.cases) {
+      check(one.given.size() == call.results.size() && one.gradients.size() == call.results.size(),
+            "{} gradients for {} results", one.gradients.size(), call.results.size());
+      for (ValueId id : one.gradients)
+        if (id != kNoValue) make(id, inner);
+      for (const Call& nested : one.calls) this->call(nested, inner);
+      current_ = &call;
+      check(one.results.size() == gradient.differentiable, "{} gradients of {} arguments",
+            one.results.size(), gradient.differentiable);
+      for (ValueId id : one.results)
+        if (id != kNoValue) use(id, inner);
+    }
   }
 
   // What was made in a scope and did not become a result.

@@ -28,6 +28,17 @@ void Renaming::apply(Call& call) const {
   for (Retyped& change : call.retyped) change.id = of(change.id);
   apply(call.frees);
   for (Call& inner : call.body) apply(inner);
+  if (call.gradient) call.gradient = renamed(*call.gradient);
+}
+
+std::shared_ptr<const CustomGradient> Renaming::renamed(CustomGradient gradient) const {
+  for (auto* ids : {&gradient.saved, &gradient.kept, &gradient.dirty, &gradient.non_differentiable})
+    apply(*ids);
+  for (CustomGradient::Case& one : gradient.cases) {
+    apply(one.results);
+    for (Call& call : one.calls) apply(call);
+  }
+  return std::make_shared<const CustomGradient>(std::move(gradient));
 }
 
 }  // namespace fulgurite

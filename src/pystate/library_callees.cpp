@@ -33,6 +33,7 @@ constexpr CalleeRow kRows[] = {
     {"torch", "is_autocast_cpu_enabled get_autocast_cpu_dtype get_autocast_gpu_dtype", looks},
     {"torch", "is_inference_mode_enabled get_default_dtype is_floating_point is_complex", looks},
 
+    {"torch._C", "_accelerator_getAccelerator", looks},
     {"torch._C", "is_* _is_* get_* _get_* has_* _has_*", looks, kReads},
     {"torch", "finfo iinfo Size device", makes, kReads},
     {"torch._C._autograd", "_make_saved_tensor _saved_tensors_hooks_is_enabled", looks, kReads},

@@ -235,6 +235,28 @@ void Log::pass_on(const Known& owner, Kind kind, PyObject* container, PyObject* 
       one(PyTuple_GET_ITEM(value.get(), i));
 }
 
+std::vector<Ref> Log::written_values() const {
+  std::vector<Ref> values(locations_.size());
+  for (size_t i = 0; i < locations_.size(); i++) {
+    const Location& location = locations_[i];
+    if (location.written)
+      values[i] = value_at(location.kind, location.container, location.key.get());
+  }
+  return values;
+}
+
+bool Log::written_since(const std::vector<Ref>& then) const {
+  for (size_t i = 0; i < locations_.size(); i++) {
+    const Location& location = locations_[i];
+    const Known* about = known(location.container);
+    if (!location.written || !about || about->age == Age::Fresh) continue;
+    const Ref now = value_at(location.kind, location.container, location.key.get());
+    const Ref& before = i < then.size() && then[i] ? then[i] : location.entry;
+    if (!same_value(location.kind, before.get(), now.get())) return true;
+  }
+  return false;
+}
+
 PyObject* Log::first_contents(PyObject* container) const {
   auto found = contents_.find(container);
   return found == contents_.end() ? nullptr : found->second.get();

@@ -90,6 +90,11 @@ class Log {
   // origin with what was noted about them. No more notes after this.
   void settle();
 
+  // What the places that were written hold now, by location; and whether any place that was there
+  // before the run holds something else than it did then.
+  std::vector<Ref> written_values() const;
+  bool written_since(const std::vector<Ref>& then) const;
+
   std::vector<Location>& locations() { return locations_; }
   const std::vector<Location>& locations() const { return locations_; }
   const std::vector<Root>& roots() const { return roots_; }

@@ -66,6 +66,12 @@ void Recording::stop() {
   state_->recorder.log.settle();
 }
 
+std::vector<Ref> Recording::written_values() const { return state_->recorder.log.written_values(); }
+
+bool Recording::written_since(const std::vector<Ref>& then) const {
+  return state_->recorder.log.written_since(then);
+}
+
 bool Recording::complete() const { return state_->complete; }
 
 const std::vector<Impurity>& Recording::impurities() const { return state_->recorder.impurities; }

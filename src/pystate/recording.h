@@ -37,6 +37,11 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
+  // While it runs: the state that was there before, as the run has changed it so far, and whether
+  // it has changed it since.
+  std::vector<Ref> written_values() const;
+  bool written_since(const std::vector<Ref>& then) const;
+
   void stop();
 
   // After stop():

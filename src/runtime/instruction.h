@@ -1,6 +1,8 @@
 // The instructions of a plan, and how a trace becomes them.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -37,21 +39,33 @@ enum class Dispatch : uint8_t {
   Inference,
 };
 
+struct CustomFunction;
+
+// Calls an operator, or a custom autograd function.
 struct Instruction {
-  c10::OperatorHandle op;
+  std::optional<c10::OperatorHandle> op;
   std::vector<Operand> operands;
   std::vector<Result> results;
   c10::SmallVector<Slot, 4> frees;  // beyond those moved into operands
   Dispatch dispatch = Dispatch::BelowAutograd;
+  std::shared_ptr<const CustomFunction> custom;
 };
 
 struct Lowered {
   std::vector<Instruction> instructions;
-  std::vector<Slot> inputs, outputs;
+  std::vector<Slot> inputs, outputs;  // kNoSlot: nothing
   Slot slots = 0;
 };
 
-// Regions are replaced by their bodies. Throws InternalError for a value without a definition.
+// Regions are replaced by their bodies, but for custom autograd functions. Throws InternalError for
+// a value without a definition.
 Lowered lower(const Trace& trace);
+
+// The same of some calls of a trace that are a program of their own.
+Lowered lower(const Trace& trace, const std::vector<Call>& calls,
+              const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs);
+
+// One tensor per input; one per output comes back.
+std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> inputs);
 
 }  // namespace fulgurite

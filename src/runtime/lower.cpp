@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "ops/facts.h"
+#include "runtime/custom_function.h"
 #include "runtime/instruction.h"
 
 namespace fulgurite {
@@ -15,10 +16,11 @@ class Lowering {
     for (ValueId id : trace.outputs) visible_.insert(type_of(trace, id).storage);
   }
 
-  Lowered run() {
-    for (const Input& input : trace_.inputs) out_.inputs.push_back(define(input.id));
-    for (const Call& call : trace_.calls) add(call);
-    for (ValueId id : trace_.outputs) out_.outputs.push_back(slot(id));
+  Lowered run(const std::vector<Call>& calls, const std::vector<ValueId>& inputs,
+              const std::vector<ValueId>& outputs) {
+    for (ValueId id : inputs) out_.inputs.push_back(define(id));
+    for (const Call& call : calls) add(call);
+    for (ValueId id : outputs) out_.outputs.push_back(id == kNoValue ? kNoSlot : slot(id));
     out_.slots = static_cast<Slot>(slots_.size());
     return std::move(out_);
   }
@@ -35,12 +37,13 @@ class Lowering {
   }
 
   void add(const Call& call) {
-    if (!call.op.aten) {
+    if (!call.op.aten && !call.gradient) {
       for (const Call& inner : call.body) add(inner);
       free_after(call, {});
       return;
     }
-    Instruction instruction{*call.op.aten, {}, {}, {}, dispatch_of(call)};
+    Instruction instruction{call.op.aten, {}, {}, {}, dispatch_of(call), {}};
+    if (call.gradient) instruction.custom = custom_function(trace_, call);
     std::unordered_set<ValueId> moved;
     // Backwards, so that the last of several uses is the one that moves.
     for (size_t i = call.args.size(); i-- > 0;)
@@ -89,7 +92,7 @@ class Lowering {
     if (call.mode == GradMode::Inference) return Dispatch::Inference;
     if (trace_.mode == GradMode::Grad)
       return call.mode == GradMode::Grad ? Dispatch::Grad : Dispatch::NoGrad;
-    return can_be_seen(call) ? Dispatch::NoGrad : Dispatch::BelowAutograd;
+    return call.gradient || can_be_seen(call) ? Dispatch::NoGrad : Dispatch::BelowAutograd;
   }
 
   // A write to, or a view of, memory that the caller holds too: version counters and the relation
@@ -113,6 +116,15 @@ class Lowering {
 
 }  // namespace
 
-Lowered lower(const Trace& trace) { return Lowering(trace).run(); }
+Lowered lower(const Trace& trace) {
+  std::vector<ValueId> inputs;
+  for (const Input& input : trace.inputs) inputs.push_back(input.id);
+  return lower(trace, trace.calls, inputs, trace.outputs);
+}
+
+Lowered lower(const Trace& trace, const std::vector<Call>& calls,
+              const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs) {
+  return Lowering(trace).run(calls, inputs, outputs);
+}
 
 }  // namespace fulgurite

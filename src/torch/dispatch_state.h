@@ -45,6 +45,12 @@ class CaptureOff {
   c10::impl::ExcludeDispatchKeyGuard guard_{kCaptureKeys};
 };
 
+// Calls made meanwhile are not cast by autocast, which says that it is off.
+class NoAutocast {
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_{c10::autocast_dispatch_keyset};
+};
+
 // Calls made meanwhile go straight to `kBelow` and to the Meta kernels: no autograd, no autocast,
 // no torch.func, no Python mode.
 class MetaOnly {

@@ -23,6 +23,16 @@ TraceTensorImpl::TraceTensorImpl(at::Tensor meta, int32_t id, uint64_t owner, c1
   mirror();
 }
 
+void TraceTensorImpl::hide_layout() {
+  layout_hidden_ = true;
+  set_custom_sizes_strides(SizesStridesPolicy::CustomStrides);
+}
+
+c10::SymBool TraceTensorImpl::sym_is_contiguous_custom(at::MemoryFormat format) const {
+  if (layout_hidden_) return false;
+  return TensorImpl::sym_is_contiguous_custom(format);
+}
+
 namespace {
 
 // A version counter of its own; an inference tensor may have none.

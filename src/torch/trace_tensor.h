@@ -26,6 +26,10 @@ class TraceTensorImpl final : public c10::TensorImpl {
                                                          bool allow_change) const override;
   void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& source) override;
 
+  // From now on it says that it is not contiguous, whatever its strides: who asks makes a copy.
+  void hide_layout();
+  c10::SymBool sym_is_contiguous_custom(at::MemoryFormat format) const override;
+
   const at::Tensor& meta() const { return meta_; }
   c10::Device real_device() const { return device_; }
 
@@ -47,6 +51,7 @@ class TraceTensorImpl final : public c10::TensorImpl {
 
   at::Tensor meta_;
   c10::Device device_;
+  bool layout_hidden_ = false;
 };
 
 // Null for a real tensor, an undefined one, and one that merely has the key (a real tensor whose

@@ -453,27 +453,6 @@ def test_optimizer_step():
     assert torch.equal(train(True), train(False))
 
 
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x.round()
-
-    @staticmethod
-    def backward(ctx, grad):
-        return 2 * grad
-
-
-def test_a_custom_gradient_is_eagers_or_refused():
-    x = torch.randn(3, requires_grad=True)
-    with pytest.raises(fulgurite.Unsupported, match="Doubled"):
-        fulgurite.jit(lambda x: Doubled.apply(x) * x)(x)
-    lenient = fulgurite.jit(lambda x: Doubled.apply(x) * x, fallback="eager")
-    (expected,) = torch.autograd.grad((Doubled.apply(x) * x).sum(), x)
-    assert torch.equal(torch.autograd.grad(lenient(x).sum(), x)[0], expected)
-    with torch.no_grad():
-        check(lambda x: Doubled.apply(x) * x, x)
-
-
 FACTOR = 2.0
 
 

@@ -1,0 +1,116 @@
+// The loop over the instructions of a plan.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/custom_function.h"
+#include "runtime/instruction.h"
+
+namespace fulgurite {
+namespace {
+
+using Environment = std::vector<at::Tensor>;
+
+void push_argument(const Operand& operand, Environment& env, torch::jit::Stack& stack) {
+  auto take = [&](const SlotUse& use) {
+    return use.last ? std::move(env[use.slot]) : env[use.slot];
+  };
+  switch (operand.kind) {
+    case Operand::Kind::Constant:
+      stack.push_back(operand.constant);
+      return;
+    case Operand::Kind::Tensor:
+      stack.emplace_back(take(operand.slots[0]));
+      return;
+    case Operand::Kind::Tensors: {
+      c10::List<at::Tensor> list;
+      list.reserve(operand.slots.size());
+      for (const SlotUse& use : operand.slots)
+        list.push_back(use.slot == kNoSlot ? at::Tensor() : take(use));
+      stack.emplace_back(std::move(list));
+      return;
+    }
+    case Operand::Kind::OptionalTensors: {
+      c10::List<std::optional<at::Tensor>> list;
+      list.reserve(operand.slots.size());
+      for (const SlotUse& use : operand.slots)
+        list.push_back(use.slot == kNoSlot ? std::nullopt : std::optional<at::Tensor>(take(use)));
+      stack.emplace_back(std::move(list));
+      return;
+    }
+  }
+}
+
+void pop_result(const Result& result, c10::IValue& value, Environment& env) {
+  if (result.slots.empty()) return;
+  if (!result.is_list) {
+    env[result.slots[0]] = std::move(value).toTensor();
+    return;
+  }
+  size_t i = 0;
+  for (const at::Tensor& tensor : value.toTensorList()) {
+    if (result.slots[i] != kNoSlot) env[result.slots[i]] = tensor;
+    ++i;
+  }
+}
+
+void execute(const Instruction& instruction, Environment& env, torch::jit::Stack& stack) {
+  stack.clear();
+  for (const Operand& operand : instruction.operands) push_argument(operand, env, stack);
+  if (instruction.custom)
+    call_custom(instruction.custom, stack);
+  else
+    instruction.op->callBoxed(&stack);
+  for (size_t i = 0; i < instruction.results.size(); ++i)
+    pop_result(instruction.results[i], stack[i], env);
+  for (Slot slot : instruction.frees) env[slot].reset();
+}
+
+// The run of instructions from `i` on that share a dispatch mode, under that mode.
+size_t execute_group(const std::vector<Instruction>& all, size_t i, Environment& env,
+                     torch::jit::Stack& stack) {
+  const auto group = [&](auto&... guards) {
+    const size_t first = i;
+    (static_cast<void>(guards), ...);
+    while (i < all.size() && all[i].dispatch == all[first].dispatch) execute(all[i++], env, stack);
+    return i;
+  };
+  switch (all[i].dispatch) {
+    case Dispatch::BelowAutograd: {
+      at::AutoDispatchBelowADInplaceOrView below;
+      return group(below);
+    }
+    case Dispatch::NoGrad: {
+      c10::AutoGradMode off(false);
+      return group(off);
+    }
+    case Dispatch::Grad: {
+      c10::AutoGradMode on(true);
+      return group(on);
+    }
+    case Dispatch::Inference: {
+      c10::InferenceMode inference;
+      return group(inference);
+    }
+  }
+  internal_error("an instruction without a dispatch mode");
+}
+
+}  // namespace
+
+std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> inputs) {
+  Environment env(program.slots);
+  for (size_t i = 0; i < inputs.size(); ++i) env[program.inputs[i]] = std::move(inputs[i]);
+  torch::jit::Stack stack;
+  for (size_t i = 0; i < program.instructions.size();)
+    i = execute_group(program.instructions, i, env, stack);
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(program.outputs.size());
+  for (Slot slot : program.outputs) outputs.push_back(slot == kNoSlot ? at::Tensor() : env[slot]);
+  return outputs;
+}
+
+}  // namespace fulgurite
