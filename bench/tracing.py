@@ -1,5 +1,7 @@
-"""What capture and compilation cost for each call they record, over the models of the list."""
+"""What a compilation costs for each call it records, over the models of the list."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,10 +10,12 @@ import fulgurite
 from bench.contenders import Contender
 from bench.programs import caller
 from bench.tables import table
-from bench.timing import once
+from fulgurite import _C, _names, _tracing
+from fulgurite._arguments import substitute
+from fulgurite._outputs import Outputs
 from tests.conformance.models import MODELS
 
-REPETITIONS = 5
+REPETITIONS = 7
 
 
 def run(contenders: list[Contender], seconds: float) -> tuple[str, dict[str, Any]]:
@@ -27,38 +31,67 @@ def run(contenders: list[Contender], seconds: float) -> tuple[str, dict[str, Any
         mean = {k: sum(r[k] for r in measured.values()) / len(measured) for k in _COLUMNS}
         rows.append(_row("mean", mean))
         records["mean"] = mean
-    head = ["model, forward", "calls", "eager ms", "capture ms", "us/call", "compile ms", "us/call"]
-    text = table([*head, "both / eager"], rows)
+    head = [
+        "model, forward",
+        "calls",
+        "eager ms",
+        "tracing ms",
+        "us/call",
+        "state ms",
+        "compile ms",
+    ]
+    text = table([*head, "us/call"], rows)
     refused = [name for name in records if name not in (*measured, "mean")]
     return text + (f"\nrefused: {', '.join(refused)}" if refused else ""), records
 
 
-_COLUMNS = ("calls", "eager", "capture", "compile")  # seconds, but for the first
+_COLUMNS = ("calls", "eager", "tracing", "state", "compile")  # seconds, but for the first
 
 
 def _row(name: str, r: dict[str, float]) -> list[str]:
-    cells = [f"{r['calls']:.0f}", f"{1e3 * r['eager']:.2f}"]
-    for part in ("capture", "compile"):
-        cells += [f"{1e3 * r[part]:.2f}", f"{1e6 * r[part] / r['calls']:.2f}"]
-    return [name, *cells, f"{(r['capture'] + r['compile']) / r['eager']:.2f}x"]
+    tracing = r["tracing"] - r["eager"]  # the model's own Python runs in both
+    cells = [f"{r['calls']:.0f}", f"{1e3 * r['eager']:.2f}", f"{1e3 * r['tracing']:.2f}"]
+    cells += [f"{1e6 * tracing / r['calls']:.2f}", f"{1e3 * r['state']:.2f}"]
+    return [name, *cells, f"{1e3 * r['compile']:.2f}", f"{1e6 * r['compile'] / r['calls']:.2f}"]
 
 
 def _measure(workload: Any) -> dict[str, float]:
-    """The best of several; a call that is recorded counts with those that are nested in it."""
+    """The best of several; a call that is recorded counts with those that are nested in it.
+
+    tracing: the call with tensors that record, without the recorder of Python's state, whose part
+    of the whole capture is `state`.
+    """
     torch.manual_seed(0)
     module, inputs = workload.module.eval(), workload.inputs()
-    eager, capture, compiling, calls = [], [], [], 0
+    args, kwargs = ((), inputs) if isinstance(inputs, dict) else (inputs, {})
+    eager, tracing, captures, compiling, calls = [], [], [], [], 0
     with torch.no_grad():
         for _ in range(REPETITIONS):
             compiled = fulgurite.jit(module)
             caller(compiled, inputs)()
             stages = fulgurite.compile_stats(compiled).milliseconds
-            capture.append(stages["capture"] / 1e3)
+            captures.append(stages["capture"] / 1e3)
             compiling.append(stages["compile"] / 1e3)
             calls = _count(fulgurite.last_traces(compiled)[0].bound_symbols)
-            eager.append(once(caller(module, inputs)))
-    best = {"eager": min(eager), "capture": min(capture), "compile": min(compiling)}
-    return {"calls": calls, **best}
+            tracing.append(_processor_seconds(lambda: _trace(module, args, kwargs)))
+            eager.append(_processor_seconds(caller(module, inputs)))
+    best = {"eager": min(eager), "tracing": min(tracing), "compile": min(compiling)}
+    return {"calls": calls, "state": min(captures) - best["tracing"], **best}
+
+
+def _trace(target: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
+    tracer = _C.Tracer()
+    given = substitute(tracer, target, args, kwargs)
+    with _tracing.listening(tracer):
+        result = target(*given.args, **given.kwargs)
+    outputs = Outputs(result, lambda value: False)
+    _names.name_inputs(_C.finish(tracer, outputs.tensors, outputs.tree), target, args, kwargs)
+
+
+def _processor_seconds(call: Callable[[], Any]) -> float:
+    start = time.thread_time()
+    call()
+    return time.thread_time() - start
 
 
 def _count(symbols: list) -> int:

@@ -23,12 +23,11 @@ execute_process(
 
 # Not find_package(Torch): with a CUDA build of torch it demands the CUDA toolkit, which nothing
 # here needs, and it brings a run path and definitions of its own.
-# torch ships the fmt that it was built with, and its headers come first: header-only, so that
-# nothing depends on which fmt symbols libtorch exports.
+# torch ships the headers of the fmt that it was built with, and they come first; src/base/fmt.cpp
+# compiles the rest of it, so that nothing depends on which fmt symbols libtorch exports.
 add_library(torch INTERFACE IMPORTED)
 target_include_directories(torch SYSTEM INTERFACE
   "${torch_dir}/include" "${torch_dir}/include/torch/csrc/api/include")
-target_compile_definitions(torch INTERFACE FMT_HEADER_ONLY=1)
 foreach(library torch_cpu c10 torch_python)
   find_library(torch_library_${library} ${library} PATHS "${torch_dir}/lib" NO_DEFAULT_PATH REQUIRED)
 endforeach()

@@ -1,5 +1,6 @@
-# -DFULGURITE_SANITIZE=address or undefined, for the C++ tests. libtorch itself is not instrumented.
-set(FULGURITE_SANITIZE "" CACHE STRING "address, undefined or empty")
+# -DFULGURITE_SANITIZE=address, undefined or address,undefined, for the C++ tests. libtorch itself
+# is not instrumented.
+set(FULGURITE_SANITIZE "" CACHE STRING "what -fsanitize= gets, or empty")
 if(FULGURITE_SANITIZE)
   if(FULGURITE_PYTHON)
     message(FATAL_ERROR "Sanitizers are for the C++ tests alone: add -DFULGURITE_PYTHON=OFF")
