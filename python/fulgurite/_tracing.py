@@ -14,7 +14,7 @@ import torch
 from fulgurite import _C, _custom_function
 from fulgurite._C import Unsupported
 
-# Whether `listening` is on in this thread.
+# `recorder`: of the state of Python, while this thread is captured by `listening`.
 _thread = threading.local()
 
 
@@ -22,12 +22,12 @@ _thread = threading.local()
 def listening(tracer, recorder=None):
     """Captures what runs in the block; the default generator must come out as it went in."""
     before = torch.default_generator.get_state()
-    _thread.listening, _thread.recorder = True, recorder
+    _thread.recorder = recorder
     try:
         with tracer:
             yield
     finally:
-        _thread.listening, _thread.recorder = False, None
+        _thread.recorder = None
     if not torch.equal(torch.default_generator.get_state(), before):
         torch.default_generator.set_state(before)
         raise Unsupported(
@@ -73,7 +73,7 @@ def _watch_custom_gradients():
     @functools.wraps(apply)
     def watched_apply(cls, *args, **kwargs):
         if _is_differentiated() and _custom_function.can_be_recorded(cls, args):
-            return _custom_function.record(apply, cls, args, kwargs, _thread.recorder)
+            return _custom_function.record(apply, cls, args, kwargs, _recorder())
         return apply(cls, *args, **kwargs)
 
     function.apply = classmethod(watched_apply)
@@ -94,9 +94,13 @@ def _watch_custom_gradients():
     hooks.__enter__ = checked_enter
 
 
+def _recorder():
+    return getattr(_thread, "recorder", None)
+
+
 def _is_differentiated():
     """Whether the trace that is being captured will run under autograd as it is."""
-    return getattr(_thread, "listening", False) and torch.is_grad_enabled()
+    return _C.is_capturing() and torch.is_grad_enabled()
 
 
 def _answer_is_compiling():
