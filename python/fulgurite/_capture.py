@@ -2,6 +2,8 @@
 depends on and changes."""
 
 import dataclasses
+import os
+import traceback
 import warnings
 
 import torch
@@ -11,6 +13,8 @@ from fulgurite._arguments import containers_of, substitute, top_names
 from fulgurite._C import Unsupported
 from fulgurite._outputs import Outputs
 
+# Whose frames are not the program's own.
+_LIBRARIES = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
 _HARMLESS = ("message", "import")
 
 
@@ -54,12 +58,26 @@ def capture(target, args, kwargs):
     except Unsupported:
         raise
     except Exception as error:
-        return Program(raised=f"the capture raised {type(error).__name__}: {error}")
+        return Program(raised=_describe(error))
     finally:
         if not recorder.undo():
             warnings.warn(
                 "fulgurite could not put back all that a captured call changed", stacklevel=2
             )
+
+
+def _describe(error):
+    """The error, and the line of the program that raised it."""
+    text = f"the capture raised {type(error).__name__}: {error}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_LIBRARIES)
+    ]
+    if frames:
+        last = frames[-1]
+        text += f"\n  at {last.filename}:{last.lineno} in {last.name}: {last.line}"
+    return text
 
 
 def _program(tracer, given, recorder, result, target, args, kwargs):

@@ -36,14 +36,14 @@ def on_miss(function, key, declined, args, kwargs):
     try:
         if declined:
             raise Unsupported(f"{declined}; fulgurite compiles plain strided torch.Tensor only")
-        entry, result = _compile(function, key, signature, args, kwargs)
+        entry, raised = _compile(function, key, signature, args, kwargs)
         if entry is not None:
             return _first_run(function, entry, args, kwargs)
     except Unsupported as reason:
         if state.options.fallback == "error":
             raise
         return _run_eagerly(function, key, Record(signature, reason=str(reason)), args, kwargs)
-    return result()
+    return _eager_after(function, key, Record(signature, reason=raised), args, kwargs)
 
 
 def _run_eagerly(function, key, record, args, kwargs):
@@ -62,13 +62,13 @@ def _first_run(function, entry, args, kwargs):
 
 
 def _compile(function, key, signature, args, kwargs):
-    """(entry, None), or (None, f) where the call ended in an exception and f() runs it eagerly."""
+    """(entry, ""), or (None, reason) where the call ended in an exception of the program's own."""
     start = time.perf_counter()
     target = function.target
     with _C.PlaceTracking(_names.module_paths(target, args, kwargs)):
         program = capture(target, args, kwargs)
     if program.raised:
-        return None, lambda: _eager_after(function, program.raised, args, kwargs)
+        return None, program.raised
     captured_at = time.perf_counter()
     compiled = _C.compile_captured(program.captured, function.state.options.verify)
     record = Record(
@@ -88,16 +88,24 @@ def _compile(function, key, signature, args, kwargs):
     entry = _C.make_entry(
         key, compiled, sources, lifted, program.reads, program.state, program.template, record
     )
-    return entry, None
+    return entry, ""
 
 
-def _eager_after(function, raised, args, kwargs):
+def _eager_after(function, key, record, args, kwargs):
     """The captured call raised: eager raises its own error, with its own traceback.
 
-    Where eager does not raise, the capture was at fault, and the result is eager's.
+    Where eager does not raise, the capture was at fault, which is an error like any other program
+    that cannot be captured, or a fallback where those are allowed.
     """
     result = function.target(*args, **kwargs)
-    function.state.note_fallback(raised)
+    if function.state.options.fallback == "error":
+        raise Unsupported(
+            f"{record.reason}\n  eager, which ran to raise this error by itself, did not raise it\n"
+            '  instead: leave this part out of the captured function, or use fallback="eager"'
+        )
+    function.state.note_fallback(record.reason)
+    if key is not None:
+        _C.add_entry(function, _C.make_entry(key, None, [], [], [], None, None, record))
     return result
 
 

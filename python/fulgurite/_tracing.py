@@ -44,6 +44,7 @@ def install():
         _wrap(torch.Tensor, name, _reads_data(name))
     for name in ("register_hook", "register_post_accumulate_grad_hook", "retain_grad"):
         _wrap(torch.Tensor, name, _changes_graph(name))
+    _C.checks_data(torch.nn.functional.gaussian_nll_loss, "var has negative entry/entries")
     _wrap(torch.Tensor, "__deepcopy__", _deepcopy)
     _wrap(torch.Tensor, "__repr__", _repr)
     for name in ("get_rng_state", "set_rng_state", "manual_seed", "seed", "initial_seed"):

@@ -124,6 +124,12 @@ nb::bytes ambient_key() {
   return nb::bytes(reinterpret_cast<const char*>(key.data()), key.size() * sizeof(uint64_t));
 }
 
+// By code object.
+std::unordered_map<const void*, std::string>& data_checks() {
+  static auto& checks = *new std::unordered_map<const void*, std::string>;
+  return checks;
+}
+
 void bind_questions(nb::module_& m) {
   m.def(
       "is_capturing", [] { return Tracer::active() != nullptr; },
@@ -134,6 +140,13 @@ void bind_questions(nb::module_& m) {
   m.def("refuse", [](const std::string& what, const std::string& instead) {
     if (Tracer* tracer = Tracer::active()) tracer->refuse(what, instead);
   });
+  m.def(
+      "checks_data",
+      [](nb::object function, std::string error) {
+        // The code is kept for good: its address stands for it.
+        data_checks()[function.attr("__code__").inc_ref().ptr()] = std::move(error);
+      },
+      "The function makes one bool of data, and raises a ValueError with this message if it is.");
   m.def("ambient_key", &ambient_key, "The settings of torch that entries depend on.");
   m.def("argument_tensors", &argument_tensors, "The tensors of a call, in order, with repeats.");
 }
@@ -144,6 +157,17 @@ std::string module_path(const LanguageHooks::Place& place) {
   if (!t_module_paths) return "";
   const auto found = t_module_paths->find(place.module);
   return found == t_module_paths->end() ? "" : found->second;
+}
+
+bool find_data_check(std::string& error) {
+  nb::gil_scoped_acquire gil;
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (!frame) return false;
+  const nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+  const auto found = data_checks().find(code.ptr());
+  if (found == data_checks().end()) return false;
+  error = found->second;
+  return true;
 }
 
 SourceLine source_line(const LanguageHooks::Place& place) {

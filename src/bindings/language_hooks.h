@@ -10,6 +10,9 @@ namespace fulgurite {
 // As given when the tracking of this thread was made: "self.layers.0"; "" for any other module.
 std::string module_path(const LanguageHooks::Place& place);
 
+// The check of data that the innermost Python function makes; see LanguageHooks::check.
+bool find_data_check(std::string& error);
+
 // The line of a place; may be called without the interpreter lock.
 SourceLine source_line(const LanguageHooks::Place& place);
 

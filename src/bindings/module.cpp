@@ -26,5 +26,6 @@ NB_MODULE(_C, m) {
   fulgurite::set_language_hooks({.place = fulgurite::pystate::current_place,
                                  .source = fulgurite::source_line,
                                  .module_path = fulgurite::module_path,
+                                 .check = fulgurite::find_data_check,
                                  .raise = fulgurite::raise_in_python});
 }

@@ -1,4 +1,5 @@
 // One operator call above autograd, with the primitives it runs as its body.
+#include "capture/probe.h"
 #include "capture/state.h"
 #include "torch/dispatch_state.h"
 #include "torch/operator_kernels.h"
@@ -101,23 +102,33 @@ void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
     if ((*stack)[i].isStorage()) refuse_storage(op);
     call.args.push_back(to_arg((*stack)[i], to_id));
   }
-  if (!frame) note_place(call);
+  if (!frame) {
+    note_place(call);
+    check_on_ones(*this, info, call);
+  }
+  const bool was_refused = refusal.has_value();
   opened.op = operator_identity(op);
   opened.first_value = static_cast<ValueId>(trace.values.size());
-  if (!frame) wanted_data.reset();
+  if (!frame) {
+    wanted_data.reset();
+    inference_failed = false;
+  }
   // What a composite operator asks of its arguments may be known without their data after all.
   torch::jit::Stack again;
-  if (info.composite) again.assign(stack->begin() + first, stack->end());
+  if (info.composite || info.has_out) again.assign(stack->begin() + first, stack->end());
   {
     OpenFrame open(*this, opened);
     try {
       BelowOnly below;
       op.redispatchBoxed(keys, stack);
-    } catch (...) {
+    } catch (const std::exception& error) {
       open.close();
-      if (wanted_data && !frame) {
+      const bool looks = wanted_data || is_missing_data(error);
+      if (!frame && !was_refused && (looks || inference_failed)) {
         stack->resize(first);
-        if (record_whole(op, info, again, stack)) return;
+        if (record_whole(op, info, call, again, stack)) return;
+        if (looks) refuse_data(call);
+        refuse_other_error(call, error.what());
       }
       // The program may catch the error; what ran before it has happened.
       opened.open_primitive();

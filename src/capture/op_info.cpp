@@ -32,6 +32,11 @@ OpInfo make_op_info(const c10::OperatorHandle& op) {
     if (!info.writes && is_list_of_optional_tensors(arg.type()))
       for (at::Tag tag : op.getTags()) info.mask_index |= tag == at::Tag::dynamic_output_shape;
   }
+  info.promotes_dtypes = info.mixes_devices;
+  for (at::Tag tag : op.getTags()) {
+    info.promotes_dtypes |= tag == at::Tag::pointwise;
+    info.has_out |= tag == at::Tag::out;
+  }
   info.ends_constant = is_op(op, "aten::lift_fresh") || is_op(op, "aten::detach_");
   info.autocast_kernel = op.hasKernelForAnyDispatchKey(c10::autocast_dispatch_keyset);
   info.returns_tensor =

@@ -111,7 +111,20 @@ bool Tracer::State::read_data(const c10::OperatorHandle& op, const OpInfo& info,
   if (!info.mask_index && !info.facts->reads_data) [[likely]]
     return false;
   if (!reads_data(info, stack->data() + stack->size() - info.arguments)) return false;
+  if (!frame && record_check(op, stack)) return true;
   return Reader(*this, op, info, stack).run();
+}
+
+bool Tracer::State::record_check(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& schema = op.schema();
+  const bool is_question = schema.arguments().size() == 1 && schema.returns().size() == 1 &&
+                           schema.returns()[0].type()->kind() == c10::TypeKind::BoolType;
+  std::string error;
+  if (!is_question || !as_trace(stack->back().toTensor())) return false;
+  if (!language_hooks().check || !language_hooks().check(error)) return false;
+  record_internal(*this, "fulgurite::check_false", {stack->back(), error});
+  stack->back() = false;
+  return true;
 }
 
 void Tracer::State::note_read(const at::Tensor& real) {
@@ -151,28 +164,6 @@ bool Tracer::State::keep_constant(const c10::OperatorHandle& op, const OpInfo& i
   CaptureOff off;
   op.callBoxed(stack);
   return true;
-}
-
-bool Tracer::State::record_whole(const c10::OperatorHandle& op, const OpInfo& info,
-                                 const torch::jit::Stack& arguments, torch::jit::Stack* stack) {
-  const Unsupported refused = *wanted_data;
-  wanted_data.reset();
-  bool differentiable = false;
-  if (at::GradMode::is_enabled())
-    for_each_tensor(c10::ArrayRef<c10::IValue>(arguments),
-                    [&](const at::Tensor& t) { differentiable |= t.requires_grad(); });
-  if (info.composite && !info.writes && !differentiable) {
-    const auto before = refusal;
-    try {
-      stack->insert(stack->end(), arguments.begin(), arguments.end());
-      record(op, info, stack);
-      return true;
-    } catch (...) {
-      refusal = before;  // what was refused is the read
-    }
-  }
-  refusal = refused;
-  raise(refused);
 }
 
 }  // namespace fulgurite

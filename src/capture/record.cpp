@@ -68,11 +68,19 @@ class Recording {
     device_ = to_meta_arguments(info_, device.get(), meta_.data());
     try {
       infer(op_, &meta_);
+    } catch (const Unsupported& declined) {  // by a rule of ours
+      state_.tracer->refuse(
+          fmt::format("{} cannot be captured: {}", op_.schema().name(), declined.what()),
+          "leave this part out of the captured function");
     } catch (const c10::NotImplementedError&) {
+      state_.inference_failed = true;
       state_.tracer->refuse(
           fmt::format("{} has no rule for the types of its results", op_.schema().name()),
           "register one with torch.library.register_fake (a kernel for the Meta key in C++), or "
           "leave this part out of the captured function");
+    } catch (...) {
+      state_.inference_failed = true;
+      throw;
     }
   }
 
@@ -90,10 +98,7 @@ class Recording {
         for_each_tensor(given_[i], [&](const at::Tensor& given) {
           if (is_number(given)) return;
           auto* trace = as_trace(state_.to_trace(given));
-          const auto storage = state_.storage_id(trace->meta().storage());
-          if (storage >= static_cast<StorageId>(state_.written.size()))
-            state_.written.resize(storage + 1);
-          state_.written[storage] = true;
+          state_.note_written(state_.storage_id(trace->meta().storage()));
           if (trace->differs_from_meta()) note_retyped(*trace, given);
         });
   }

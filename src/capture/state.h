@@ -66,6 +66,7 @@ struct Tracer::State {
   std::vector<GivenGrad> grads;
   std::optional<Unsupported> refusal;
   std::optional<Unsupported> wanted_data;  // by a part of the open frame
+  bool inference_failed = false;           // in the open frame: the types of results were not found
 
   std::vector<LanguageHooks::Place> places, modules;  // by Call::source, Call::module
   std::unordered_map<uint64_t, int32_t> source_of;
@@ -90,6 +91,10 @@ struct Tracer::State {
   void set_origin(ValueId id, Origin origin);
   bool is_written(const at::Tensor& real);
   bool is_written_storage(const c10::Storage& meta);
+  void note_written(StorageId storage) {
+    if (storage >= static_cast<StorageId>(written.size())) written.resize(storage + 1);
+    written[storage] = true;
+  }
   bool is_written_id(StorageId id) const;
   void undo_writes();
 
@@ -103,9 +108,6 @@ struct Tracer::State {
   // frame.cpp
   void run_frame(const c10::OperatorHandle& op, const OpInfo& info, c10::DispatchKeySet keys,
                  torch::jit::Stack* stack);
-  // For a composite operator whose parts ask for data: its results without running the parts.
-  bool record_whole(const c10::OperatorHandle& op, const OpInfo& info,
-                    const torch::jit::Stack& arguments, torch::jit::Stack* stack);
   void splice(Call& call);  // the calls of a body, where the call itself would be
   // What autograd has made of the results on the stack; `first_value`: made since by the call.
   void note_results(const OpInfo& info, const torch::jit::Stack& stack, ValueId first_value);
@@ -113,10 +115,21 @@ struct Tracer::State {
   void note_history(const TraceTensorImpl& tensor);
   bool is_frame_itself(const c10::OperatorHandle& op, const c10::IValue* arguments);
 
+  // whole.cpp
+  // For an operator whose parts ask for data: its results without running the parts, on `stack`.
+  // False where it has to be refused.
+  bool record_whole(const c10::OperatorHandle& op, const OpInfo& info, Call& call,
+                    const torch::jit::Stack& arguments, torch::jit::Stack* stack);
+  [[noreturn]] void refuse_data(const Call& call);
+  // Refuses a call that failed under capture, and would not in eager.
+  void refuse_other_error(const Call& call, const std::string& error);
+
   // reads.cpp
   // True if the operator needed data, and got it from real tensors; refuses where it cannot.
   bool read_data(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack* stack);
   void note_read(const at::Tensor& real);
+  // True if the data is a bool that the program only looks at to raise an error: recorded as that.
+  bool record_check(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   // True if the operator only ends a constant that the program makes from Python data.
   bool keep_constant(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack* stack);
 };

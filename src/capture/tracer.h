@@ -47,6 +47,9 @@ struct LanguageHooks {
   // Called once per distinct place, at the end of a capture.
   SourceLine (*source)(const Place&) = nullptr;
   std::string (*module_path)(const Place&) = nullptr;
+  // The program is about to make a bool of data, to raise a ValueError with this message if it is
+  // true, and for nothing else: fills it in. False otherwise.
+  bool (*check)(std::string& error) = nullptr;
   // Throws the error in the form that the language expects; returns where it cannot.
   void (*raise)(const Unsupported&) = nullptr;
 };

@@ -38,7 +38,10 @@ struct OpRecord {
   bool changes_metadata = false;  // of an argument, as resize_ does
   bool reads_data = false;        // Python values or shapes depend on data
   bool fixed_shape = false;       // tagged dynamic_output_shape, but not in all uses
-  MetaRule meta{};                // where torch's own meta kernel is in Python
+  // A composite that looks at data, for checks or for its values; its results' types do not depend
+  // on it.
+  bool checks_data = false;
+  MetaRule meta{};  // where torch's own meta kernel is in Python
 };
 
 // Compile-time checks of a family's records.

@@ -68,6 +68,7 @@ void read_record(const OpRecord& record, const FunctionSchema& schema, OpFacts& 
   facts.is_assert |= record.effect;
   facts.changes_metadata |= record.changes_metadata;
   facts.reads_data |= record.reads_data;
+  facts.checks_data = record.checks_data;
   if (record.fixed_shape) facts.reads_data = false;
 }
 

@@ -17,6 +17,7 @@ struct OpFacts {
   bool random = false;                     // may draw from a generator
   bool is_assert = false;                  // has an effect besides its results
   bool reads_data = false;                 // item(), nonzero(): Python or shapes depend on data
+  bool checks_data = false;                // a composite whose types do not depend on the data read
   int device_arg = -1, pin_arg = -1;
   c10::SmallVector<int, 2> generator_args;
   // The bool argument that switches hidden writes on, "" for always; null without hidden writes.

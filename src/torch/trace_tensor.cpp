@@ -93,6 +93,11 @@ void TraceTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& so
   device_ = from->device_;
 }
 
+bool is_missing_data(const std::exception& error) {
+  return std::string_view(error.what()).find("its data is not allocated yet") !=
+         std::string_view::npos;
+}
+
 at::Tensor make_meta(const c10::Storage& storage, caffe2::TypeMeta dtype, at::IntArrayRef sizes,
                      at::IntArrayRef strides, int64_t offset) {
   auto impl = c10::make_intrusive<c10::TensorImpl>(

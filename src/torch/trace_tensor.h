@@ -64,6 +64,9 @@ inline TraceTensorImpl* as_trace(const at::TensorBase& tensor) {
   return as_trace(tensor.unsafeGetTensorImpl());
 }
 
+// Torch's own code went to the memory of a trace tensor.
+bool is_missing_data(const std::exception& error);
+
 // A meta tensor over `storage`.
 at::Tensor make_meta(const c10::Storage& storage, caffe2::TypeMeta dtype, at::IntArrayRef sizes,
                      at::IntArrayRef strides, int64_t offset);

@@ -350,16 +350,6 @@ def in_place_through_views_with_gradients():
     return f
 
 
-@case(grad(3, 4))
-def saved_tensor_hooks():
-    def f(x):
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t / 2):
-            y = (x.sin() * x).sum()
-        return torch.autograd.grad(y, x)
-
-    return f
-
-
 @case(f32(5), ints(4, 5))
 def scatter():
     def f(x, i):

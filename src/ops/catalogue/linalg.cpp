@@ -3,6 +3,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/LinearAlgebraUtils.h>
 
+#include "base/error.h"
 #include "ops/catalogue/families.h"
 #include "ops/meta/iterator.h"
 
@@ -145,6 +146,46 @@ Tensor matrix_exp(const Tensor& self) {
   return contiguous_like(self);
 }
 
+std::tuple<Tensor, Tensor, Tensor, Tensor> lstsq(const Tensor& self, const Tensor& b,
+                                                 std::optional<double>,
+                                                 std::optional<std::string_view> driver) {
+  TORCH_CHECK(self.dim() >= 2 && b.dim() >= 1,
+              "torch.linalg.lstsq: input must have at least 2 dimensions and other at least 1");
+  const int64_t m = self.size(-2), n = self.size(-1), rows = std::max(m, n);
+  const bool is_vector = b.dim() == 1 || (b.dim() == self.dim() - 1 &&
+                                          b.sizes() == self.sizes().slice(0, self.dim() - 1));
+  const std::string_view chosen = driver.value_or("gelsy");
+  const bool has_rank = chosen != "gels";
+  const bool has_values = chosen == "gelss" || chosen == "gelsd";
+  if (has_values && m > n)
+    throw Unsupported("the shape of the residuals depends on the rank of the matrix");
+  const IntArrayRef batch = self.sizes().slice(0, self.dim() - 2);
+  if (batch != b.sizes().slice(0, b.dim() - (is_vector ? 1 : 2)))
+    throw Unsupported("least squares of a batch that is broadcast");
+  TORCH_CHECK(b.size(is_vector ? -1 : -2) == m,
+              "torch.linalg.lstsq: input.size(-2) should match other.size(-2)");
+  const int64_t columns = is_vector ? 1 : b.size(-1);
+  // The solution lies in the first rows of a column-major copy of b.
+  at::DimVector sizes(batch), strides(batch.size());
+  int64_t stride = rows * columns;
+  for (size_t d = batch.size(); d-- > 0; stride *= std::max<int64_t>(batch[d], 1))
+    strides[d] = stride;
+  sizes.push_back(n);
+  strides.push_back(1);
+  if (!is_vector) {
+    sizes.push_back(columns);
+    strides.push_back(rows);
+  }
+  const ScalarType real = c10::toRealValueType(self.scalar_type());
+  const auto sized = [&](bool present, int64_t last, ScalarType dtype) {
+    at::DimVector all(batch);
+    if (last >= 0) all.push_back(last);
+    return empty(present ? IntArrayRef(all) : IntArrayRef({0}), dtype);
+  };
+  return {strided(sizes, strides, self.scalar_type()), sized(m > n && !has_rank, columns, real),
+          sized(has_rank, -1, at::kLong), sized(has_values, std::min(m, n), real)};
+}
+
 // Distances.
 
 Tensor cdist_forward(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t>) {
@@ -240,6 +281,8 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&householder_product>},
     {.op = "ormqr", .doc = "a product with Q of a QR factorisation", .meta = rule<&ormqr>},
     {.op = "linalg_matrix_exp", .doc = "the matrix exponential", .meta = rule<&matrix_exp>},
+    {.op = "linalg_lstsq", .doc = "least squares", .fixed_shape = true, .meta = rule<&lstsq>},
+    {.op = "istft", .doc = "the inverse of stft", .checks_data = true},
     {.op = "_cdist_forward", .doc = "distances between rows", .meta = rule<&cdist_forward>},
     {.op = "_cdist_backward",
      .doc = "the gradient of _cdist_forward",

@@ -98,6 +98,8 @@ Pair multilabel_margin_loss(const Tensor& self, const Tensor& target, int64_t re
 }
 
 constexpr auto records = checked(std::to_array<OpRecord>({
+    {.op = "ctc_loss.IntList", .doc = "labels without an alignment", .checks_data = true},
+    {.op = "ctc_loss.Tensor", .doc = "labels without an alignment", .checks_data = true},
     {.op = "mse_loss_backward",
      .doc = "the gradient of the squared error",
      .meta = rule<&mse_loss_backward>},

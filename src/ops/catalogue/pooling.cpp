@@ -275,6 +275,7 @@ Pair grid_sampler_backward(const Tensor& grad, const Tensor& input, const Tensor
 }
 
 constexpr auto records = checked(std::to_array<OpRecord>({
+    {.op = "max_pool1d", .doc = "the largest of each window", .checks_data = true},
     {.op = "_adaptive_avg_pool2d",
      .doc = "means of as many windows as are asked for",
      .meta = rule<&adaptive_avg_pool<2>>},

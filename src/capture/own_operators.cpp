@@ -1,6 +1,6 @@
-// The state of a generator as operators: torch reads and sets it without any. They are random, so
-// that every pass keeps them and their order among the draws. None stands for the CPU's default
-// generator.
+// What torch does without operators. The state of a generator: random, so that every pass keeps
+// reads and writes and their order among the draws; None stands for the CPU's default generator.
+// Checks that torch makes in Python.
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/library.h>
 
@@ -38,6 +38,12 @@ at::Tensor get_rng_state_meta(const MaybeGenerator&) {
 void set_rng_state_meta(const at::Tensor&, const MaybeGenerator&) {}
 void manual_seed_meta(int64_t, const MaybeGenerator&) {}
 
+// What a function of torch written in Python checks before it raises a ValueError.
+void check_false(const at::Tensor& failed, c10::string_view message) {
+  TORCH_CHECK_VALUE(!failed.is_nonzero(), message);
+}
+void check_false_meta(const at::Tensor&, c10::string_view) {}
+
 const std::vector<at::Tag> kTags{at::Tag::nondeterministic_seeded};
 
 }  // namespace
@@ -46,16 +52,19 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("get_rng_state(Generator? generator=None) -> Tensor", kTags);
   m.def("set_rng_state(Tensor state, Generator? generator=None) -> ()", kTags);
   m.def("manual_seed(int seed, Generator? generator=None) -> ()", kTags);
+  m.def("check_false(Tensor failed, str message) -> ()");
 }
 TORCH_LIBRARY_IMPL(fulgurite, CompositeExplicitAutograd, m) {
   m.impl("get_rng_state", &get_rng_state);
   m.impl("set_rng_state", &set_rng_state);
   m.impl("manual_seed", &manual_seed);
+  m.impl("check_false", &check_false);
 }
 TORCH_LIBRARY_IMPL(fulgurite, Meta, m) {
   m.impl("get_rng_state", &get_rng_state_meta);
   m.impl("set_rng_state", &set_rng_state_meta);
   m.impl("manual_seed", &manual_seed_meta);
+  m.impl("check_false", &check_false_meta);
 }
 
 }  // namespace fulgurite

@@ -1,0 +1,216 @@
+"""Operators that look at data without depending on it, and errors: nothing runs eagerly unsaid."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import fulgurite
+from tests.e2e.round_trip import check as check_round_trip
+
+
+def rand(*sizes):
+    return torch.rand(sizes, generator=torch.Generator().manual_seed(len(sizes)))
+
+
+LENGTHS = torch.tensor([8, 7])
+LOOKS_AT_DATA = {
+    "cov": (lambda x: torch.cov(x), rand(3, 4)),
+    "cov, weights": (lambda x, w: torch.cov(x, fweights=w), rand(3, 4), torch.tensor([1, 2, 1, 3])),
+    "corrcoef": (lambda x: torch.corrcoef(x), rand(3, 4)),
+    "istft": (
+        lambda x, w: torch.istft(torch.stft(x, 8, window=w, return_complex=True), 8, window=w),
+        rand(32),
+        torch.ones(8),
+    ),
+    "quantile": (lambda x, q: torch.quantile(x, q, dim=1), rand(3, 4), torch.tensor([0.1, 0.5])),
+    "nanquantile": (lambda x, q: torch.nanquantile(x, q), rand(3, 4), torch.tensor([0.1, 0.5])),
+    "gaussian_nll_loss": (lambda x, v: F.gaussian_nll_loss(x, x * 2, v), rand(3), rand(3)),
+    "max_pool1d": (lambda x: F.max_pool1d(x, 2), rand(2, 3, 8)),
+    "ctc_loss": (
+        lambda x, t: F.ctc_loss(x.log_softmax(2), t, LENGTHS, torch.tensor([3, 2])),
+        rand(8, 2, 5),
+        torch.tensor([[1, 2, 3], [4, 1, 2]]),
+    ),
+    "ctc_loss, lists": (
+        lambda x, t: F.ctc_loss(x.log_softmax(2), t, (8, 7), (3, 2)),
+        rand(8, 2, 5),
+        torch.tensor([[1, 2, 3], [4, 1, 2]]),
+    ),
+    "lstsq": (lambda a, b: torch.linalg.lstsq(a, b), rand(2, 4, 3), rand(2, 4, 2)),
+    "lstsq, vector": (lambda a, b: torch.linalg.lstsq(a, b).solution, rand(4, 3), rand(4)),
+    "lstsq, gels": (lambda a, b: torch.linalg.lstsq(a, b, driver="gels"), rand(4, 3), rand(4, 2)),
+    "lstsq, wide": (lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd"), rand(3, 4), rand(3, 2)),
+    "one_hot": (lambda x: F.one_hot(x, 5), torch.tensor([1, 2])),
+}
+
+
+def leaves(result):
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
+def same(name, a, b):
+    # LAPACK's least squares differ in the last bit with where their memory lies.
+    close = torch.allclose(a, b, rtol=1e-5, atol=1e-6) if "lstsq" in name else False
+    return a.dtype == b.dtype and (close or torch.equal(a, b))
+
+
+@pytest.mark.parametrize("name", LOOKS_AT_DATA)
+def test_operators_that_look_at_data_are_captured(name):
+    function, *inputs = LOOKS_AT_DATA[name]
+    compiled = fulgurite.jit(function, verify=True)
+    for _ in range(2):
+        with torch.no_grad():
+            for a, b in zip(leaves(compiled(*inputs)), leaves(function(*inputs)), strict=True):
+                assert same(name, a, b)
+                assert a.stride() == b.stride()
+    assert fulgurite.cache_hits(compiled) == 1
+    assert not fulgurite.compile_data(compiled).fallbacks
+    with torch.no_grad():
+        check_round_trip(function, *inputs)
+
+
+@pytest.mark.parametrize("name", [n for n in LOOKS_AT_DATA if n != "one_hot"])
+def test_operators_that_look_at_data_are_differentiated(name):
+    function, *inputs = LOOKS_AT_DATA[name]
+    inputs = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+    compiled = fulgurite.jit(function, verify=True)
+    gradients = []
+    for f in (function, compiled, compiled):
+        results = [r for r in leaves(f(*inputs)) if r.requires_grad]
+        total = sum(r.square().sum() for r in results)
+        wanted = [x for x in inputs if x.requires_grad]
+        gradients.append(torch.autograd.grad(total, wanted, allow_unused=True))
+    for wanted, *found in zip(*gradients, strict=True):
+        assert all(f is wanted is None or same(name, f, wanted) for f in found)
+    assert not fulgurite.compile_data(compiled).fallbacks
+
+
+def test_their_errors_are_eagers():
+    quantile = fulgurite.jit(lambda x, q: torch.quantile(x, q))
+    x = rand(4)
+    quantile(x, torch.tensor(0.5))
+    with pytest.raises(RuntimeError, match="range"):
+        quantile(x, torch.tensor(1.5))
+    loss = fulgurite.jit(lambda x, v: F.gaussian_nll_loss(x, x * 2, v))
+    loss(x, torch.ones(4))
+    with pytest.raises(ValueError, match="var has negative"):
+        loss(x, -torch.ones(4))
+    assert fulgurite.cache_misses(loss) == 1
+
+
+def test_what_depends_on_data_is_refused():
+    for function, inputs in [
+        (lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd"), [rand(4, 3), rand(4, 2)]),
+        (lambda x, start: x.narrow(0, start, 1), [rand(3), torch.tensor(1)]),
+        (lambda x: F.one_hot(x), [torch.tensor([1, 2])]),
+        (lambda x: torch.autograd.grad(torch.cov(x).sum(), x), [rand(3, 4).requires_grad_()]),
+    ]:
+        with pytest.raises(fulgurite.Unsupported, match=r"test_data_and_errors.py"):
+            fulgurite.jit(function)(*inputs)
+
+
+OVERLAPS = {
+    "take": lambda x: torch.take(x, torch.tensor([0, 1]), out=x[0, :2]),
+    "index_select": lambda x: torch.index_select(x, 0, torch.tensor([0, 1]), out=x[:2]),
+    "kthvalue": lambda x: torch.kthvalue(x, 1, 0, out=(x[0], torch.empty(4, dtype=torch.long))),
+    "add": lambda x: torch.add(x[:2], 1, out=x[1:]),
+    "in place": lambda x: x[1:].mul_(x[:2]),
+    "expanded": lambda x: x[:1].expand(3, 4).add_(1),
+    "gather": lambda x: torch.gather(x, 0, torch.zeros(3, 4, dtype=torch.long), out=x),
+    "cat": lambda x: torch.cat([x[:1], x[1:2]], out=x[:2]),
+    "sort": lambda x: torch.sort(x, out=(x, torch.empty(3, 4, dtype=torch.long))),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_memory_that_overlaps(name):
+    function = OVERLAPS[name]
+
+    def outcome(f):
+        x = rand(3, 4)
+        try:
+            f(x)
+        except RuntimeError as error:
+            return str(error).splitlines()[0]
+        return x.tolist()
+
+    assert outcome(fulgurite.jit(function)) == outcome(function)
+
+
+MIXED = {
+    "mm": lambda a: a @ a.t().double(),
+    "bmm": lambda a: torch.bmm(a[None], a.t()[None].double()),
+    "linear": lambda a: F.linear(a, a.double()),
+    "conv": lambda a: F.conv1d(a[None], a[None].double()),
+    "layer_norm": lambda a: F.layer_norm(a, (4,), a[0].double()),
+    "scatter": lambda a: a.scatter(0, torch.zeros(3, 4, dtype=torch.long), a.double()),
+    "lerp": lambda a: torch.lerp(a, a, a.double()),
+    "attention": lambda a: F.scaled_dot_product_attention(a, a.double(), a),
+    "dot": lambda a: a[0] @ a[0].double(),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_dtypes_that_do_not_mix_are_an_error_that_can_be_caught(name):
+    def caught(a):
+        try:
+            return MIXED[name](a)
+        except RuntimeError:
+            return a * 2
+
+    a = rand(3, 4)
+    with pytest.raises(RuntimeError) as eager:
+        MIXED[name](a)
+    with pytest.raises(RuntimeError) as ours:
+        fulgurite.jit(MIXED[name])(a)
+    assert str(ours.value) == str(eager.value)
+    compiled = fulgurite.jit(caught)
+    assert torch.equal(compiled(a), a * 2)
+    assert not fulgurite.compile_data(compiled).fallbacks
+
+
+def fails_under_capture(x):
+    if torch.compiler.is_compiling():
+        raise RuntimeError("not here")
+    return x * 2
+
+
+def test_a_capture_that_is_at_fault_is_told():
+    with pytest.raises(fulgurite.Unsupported, match="not here") as error:
+        fulgurite.jit(fails_under_capture)(torch.ones(2))
+    assert "test_data_and_errors.py" in str(error.value)
+    assert 'raise RuntimeError("not here")' in str(error.value)
+    lenient = fulgurite.jit(fails_under_capture, fallback="eager")
+    for _ in range(2):
+        assert torch.equal(lenient(torch.ones(2)), torch.full((2,), 2.0))
+    assert len(fulgurite.compile_data(lenient).fallbacks) == 1
+    assert fulgurite.cache_hits(lenient) == 1
+
+
+def test_an_error_that_eager_does_not_have_is_no_branch():
+    # No kernel tells the types of its results, whose sizes change.
+    def program(x):
+        try:
+            return torch.geqrf(x, out=(torch.empty(0), torch.empty(0)))
+        except (RuntimeError, NotImplementedError):
+            return x
+
+    with pytest.raises(fulgurite.Unsupported, match="geqrf"):
+        fulgurite.jit(program)(rand(4, 4))
+
+
+def test_operators_without_a_meta_kernel():
+    for function in (lambda x: torch.geqrf(x), lambda x: torch.histogram(x, 3)):
+        compiled = fulgurite.jit(function, verify=True)
+        for _ in range(2):
+            assert all(map(torch.equal, compiled(rand(4, 4)), function(rand(4, 4))))
+        assert fulgurite.cache_hits(compiled) == 1
+
+
+def test_arguments_of_other_kinds():
+    for tensor in (torch.eye(3).to_sparse(), torch.eye(3).to_sparse_csr()):
+        with pytest.raises(fulgurite.Unsupported, match="layout"):
+            fulgurite.jit(lambda x: x.to_dense())(tensor)
+        lenient = fulgurite.jit(lambda x: x.to_dense(), fallback="eager")
+        assert torch.equal(lenient(tensor), torch.eye(3))
+        assert "layout" in fulgurite.compile_data(lenient).fallbacks[0]
