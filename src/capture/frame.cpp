@@ -29,6 +29,13 @@ bool same_results(const std::vector<Arg>& a, const std::vector<Arg>& b) {
       "use the tensor itself: clone() to copy it, set_() with a tensor to share its memory");
 }
 
+// Such a call may fail when it has written to some, and not to others.
+bool writes_several(const OpInfo& info, const Call& call) {
+  for (int i : info.facts->written)
+    if (call.args[i].values.size() > 1) return true;
+  return false;
+}
+
 // Opens a frame for as long as it lives.
 class OpenFrame {
  public:
@@ -131,6 +138,11 @@ void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
         refuse_other_error(call, error.what());
       }
       // The program may catch the error; what ran before it has happened.
+      if (!frame && !refusal && writes_several(info, call))
+        refusal = refusal_of(fmt::format("{} fails, perhaps after it wrote to some of its tensors, "
+                                         "and the error is caught",
+                                         call.op.name()),
+                             "check its arguments before the call");
       opened.open_primitive();
       splice(call);
       throw;
@@ -175,7 +187,7 @@ void Tracer::State::note_history(const TraceTensorImpl& tensor) {
   if (!meta->grad_fn_ || origin(tensor.id) == Origin::Input) return;
   if (origin(tensor.id) == Origin::Inner)
     known = true;  // saved for a backward pass that is recorded itself
-  else if (entry_mode == GradMode::Grad)
+  else
     tracer->refuse(
         fmt::format("a torch::autograd::Function written in C++ ({}) was applied to a tensor that "
                     "requires grad",

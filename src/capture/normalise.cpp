@@ -281,6 +281,14 @@ bool is_needless(const Trace& trace, const ConstantCopy& copy) {
   });
 }
 
+bool hands_out_history(const Trace& trace) {
+  return std::any_of(trace.outputs.begin(), trace.outputs.end(), [&](ValueId id) {
+    const bool is_input = std::any_of(trace.inputs.begin(), trace.inputs.end(),
+                                      [id](const Input& input) { return input.id == id; });
+    return !is_input && trace.values[id].type.requires_grad;
+  });
+}
+
 }  // namespace
 
 Trace normalise(Trace trace, GradMode entry_mode, const std::vector<ConstantCopy>& copies) {
@@ -288,9 +296,12 @@ Trace normalise(Trace trace, GradMode entry_mode, const std::vector<ConstantCopy
   for (const ConstantCopy& copy : copies)
     if (is_needless(trace, copy)) removal.remove(copy);
   removal.run();
-  if (entry_mode != GradMode::Grad) open_custom(trace.calls);
+  // With grad mode switched on inside: the results are differentiated outside.
+  const bool differentiated =
+      entry_mode == GradMode::Grad || (entry_mode == GradMode::NoGrad && hands_out_history(trace));
+  if (!differentiated) open_custom(trace.calls);
   trace.calls = Opener(trace).run(std::move(trace.calls));
-  trace.mode = entry_mode;
+  trace.mode = differentiated ? GradMode::Grad : entry_mode;
   if (entry_mode != GradMode::Inference && !any_requires_grad(trace)) {
     trace.mode = GradMode::NoGrad;
     drop_grad_mode(trace.calls);

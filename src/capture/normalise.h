@@ -16,7 +16,7 @@ struct ConstantCopy {
 
 // Opens every call of which an inner value is used outside; empties bodies that use what their call
 // does not get; drops copies of constants that nobody could tell from the original; sets the
-// trace's mode, from the one at entry.
+// trace's mode: that at entry, or grad mode where results are differentiated all the same.
 Trace normalise(Trace trace, GradMode entry_mode, const std::vector<ConstantCopy>& copies);
 
 }  // namespace fulgurite

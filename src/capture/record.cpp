@@ -97,7 +97,8 @@ class Recording {
       if (is_written(i))
         for_each_tensor(given_[i], [&](const at::Tensor& given) {
           if (is_number(given)) return;
-          auto* trace = as_trace(state_.to_trace(given));
+          // Not to_trace(): what the call has just changed is no change through another name.
+          auto* trace = as_trace(given) ? as_trace(given) : as_trace(state_.to_trace(given));
           state_.note_written(state_.storage_id(trace->meta().storage()));
           if (trace->differs_from_meta()) note_retyped(*trace, given);
         });

@@ -1,8 +1,13 @@
 """Operators that look at data without depending on it, and errors: nothing runs eagerly unsaid."""
 
+import sys
+import threading
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import fulgurite
 from tests.e2e.round_trip import check as check_round_trip
@@ -214,3 +219,143 @@ def test_arguments_of_other_kinds():
         lenient = fulgurite.jit(lambda x: x.to_dense(), fallback="eager")
         assert torch.equal(lenient(tensor), torch.eye(3))
         assert "layout" in fulgurite.compile_data(lenient).fallbacks[0]
+
+
+def test_an_operator_that_fails_halfway():
+    def program(x):
+        first, second = x.clone(), x.clone()
+        try:
+            torch._foreach_add_([first, second], [x, torch.ones(7)])
+        except RuntimeError:
+            pass
+        return first, second
+
+    eager = program(torch.ones(2))
+    assert eager[0].tolist() != eager[1].tolist()
+    with pytest.raises(fulgurite.Unsupported, match="wrote to some"):
+        fulgurite.jit(program)(torch.ones(2))
+    lenient = fulgurite.jit(program, fallback="eager")
+    assert all(map(torch.equal, lenient(torch.ones(2)), eager))
+
+    def uncaught(x):
+        torch._foreach_add_([x.clone(), x.clone()], [x, torch.ones(7)])
+
+    with pytest.raises(RuntimeError, match="size") as error:
+        fulgurite.jit(uncaught)(torch.ones(2))
+    assert not isinstance(error.value, fulgurite.Unsupported)
+
+
+def test_grad_mode_that_is_switched_on_inside():
+    def program(x, y):
+        with torch.enable_grad():
+            z = x.exp() * y
+        return z * 2, z
+
+    x = rand(3).requires_grad_()
+    compiled = fulgurite.jit(program, verify=True)
+    for f in (program, compiled, compiled):
+        with torch.no_grad():
+            doubled, z = f(x, rand(3))
+        assert not doubled.requires_grad
+        assert torch.equal(torch.autograd.grad(z.sum(), x)[0], x.exp() * rand(3))
+    assert not fulgurite.compile_data(compiled).fallbacks
+
+
+def thread_state():
+    return (
+        str(torch._C._dispatch_tls_local_include_set()),
+        str(torch._C._dispatch_tls_local_exclude_set()),
+        torch.is_grad_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.is_autocast_cache_enabled(),
+        sys.gettrace(),
+    )
+
+
+class Passing(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", [FakeTensorMode, Passing])
+def test_modes_of_others(mode):
+    before = thread_state()
+    compiled = fulgurite.jit(lambda x: x * 2)
+    with mode():
+        x = torch.ones(2)
+        # The mode sees what the function does, as in eager.
+        assert type(compiled(x)) is type(x * 2)
+    assert fulgurite.cache_misses(compiled) == 0
+
+    entered = mode()
+
+    def inside(x):
+        with entered:
+            return x * 2
+
+    with pytest.raises(fulgurite.Unsupported):
+        fulgurite.jit(inside)(torch.ones(2))
+    assert thread_state() == before
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_an_exception_leaves_the_thread_clean():
+    class Halt(BaseException):
+        pass
+
+    def halts(x, kind):
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.enable_grad():
+            y = Straight.apply(x @ x)
+            raise kind("stop") if y.dim() else None
+
+    class Straight(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.round()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    before = thread_state()
+    for kind in (ValueError, KeyboardInterrupt, Halt):
+        with pytest.raises(kind):
+            fulgurite.jit(lambda x, kind=kind: halts(x, kind))(rand(3, 3).requires_grad_())
+        assert thread_state() == before
+    x = rand(3).requires_grad_()
+    assert torch.equal(fulgurite.jit(lambda x: x * 2)(x), x * 2)
+    assert fulgurite.jit(lambda x: x * 2)(x).requires_grad
+
+
+def test_two_threads_capture_at_once():
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 3
+
+    results = {}
+
+    def work(name):
+        x = torch.full((2,), float(name), requires_grad=True)
+        for _ in range(5):
+            compiled = fulgurite.jit(lambda x: sum(Doubled.apply(x) + name for _ in range(20)))
+            results[name] = (compiled(x), *torch.autograd.grad(compiled(x).sum(), x))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # they take turns in the middle of captures
+    try:
+        threads = [threading.Thread(target=work, args=(i,)) for i in (1, 2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    for name in (1, 2):
+        result, grad = results[name]
+        assert result.tolist() == [60.0 * name] * 2
+        assert grad.tolist() == [60.0, 60.0]

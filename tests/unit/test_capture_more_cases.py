@@ -350,6 +350,18 @@ def in_place_through_views_with_gradients():
     return f
 
 
+@case(f32(2, 4))
+def geometry_of_a_view_of_another_dtype():
+    def f(x):
+        y = x[0:1]
+        v = y.view(torch.int32)
+        v.transpose_(0, 1)
+        v.resize_(2, 1)
+        return v, y
+
+    return f
+
+
 @case(f32(5), ints(4, 5))
 def scatter():
     def f(x, i):

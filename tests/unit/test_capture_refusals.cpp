@@ -1,6 +1,7 @@
 // What capture refuses, and in which state it leaves the thread.
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <thread>
 
@@ -267,4 +268,45 @@ TEST_CASE("the hooks of a language say where the program is and raise its errors
   CHECK((trace.modules == std::vector<std::string>{"layers.0"}));
   CHECK(trace.calls[1].source == 0);
   CHECK(trace.calls[1].module == 0);
+}
+
+namespace {
+
+// Whose gradient no operator has.
+struct Tripled : torch::autograd::Function<Tripled> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
+    return x.round();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0] * 3};
+  }
+};
+
+std::string refusal_of_tripled(bool used) {
+  Tracer tracer;
+  at::Tensor leaf = at::randn({3});
+  leaf.set_requires_grad(true);
+  const at::Tensor x = tracer.input(leaf, "x");
+  at::Tensor y;
+  try {
+    {
+      Tracer::Listening listening(tracer);
+      y = Tripled::apply(x * 2);
+      if (used) y = y + 1;
+    }
+    tracer.finish({y}, flat_tree(1));
+  } catch (const Unsupported& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("an autograd function written in C++ is refused where its gradient counts") {
+  CHECK(mentions(refusal_of_tripled(true), "torch::autograd::Function written in C++"));
+  CHECK(mentions(refusal_of_tripled(false), "torch::autograd::Function written in C++"));
+  const at::NoGradGuard no_grad;
+  CHECK(refusal_of_tripled(true) == "");
 }

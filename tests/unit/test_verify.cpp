@@ -207,3 +207,43 @@ TEST_CASE("numbers out of range") {
   CHECK(says([](Trace& t) { t.calls[0].module = 3; }, "there is no module 3"));
   CHECK(says([](Trace& t) { t.epilogue = 5; }, "the epilogue begins at call 5 of 2"));
 }
+
+namespace {
+
+// t4 = F(x), whose backward multiplies the gradient t5 by x.
+void append_custom(Trace& trace, const std::function<void(CustomGradient&)>& damage) {
+  std::vector<Call> body, backward;
+  const ValueId made = add_call(trace, body, "aten::round", "", {of(0)}, f32({2, 2}));
+  const ValueId gradient = add_value(trace, f32({2, 2}));
+  const ValueId result =
+      add_call(trace, backward, "aten::mul", "Tensor", {of(gradient), of(0)}, f32({2, 2}));
+  Call call = region_call("F", {0}, {made}, std::move(body));
+  CustomGradient all;
+  all.differentiable = 1;
+  all.saved = {0};
+  all.cases.push_back({{true}, {gradient}, std::move(backward), {result}});
+  damage(all);
+  call.gradient = std::make_shared<const CustomGradient>(std::move(all));
+  trace.calls.push_back(std::move(call));
+}
+
+bool custom_says(const std::function<void(CustomGradient&)>& damage, const std::string& expected) {
+  return says([&](Trace& t) { append_custom(t, damage); }, expected);
+}
+
+}  // namespace
+
+TEST_CASE("custom functions") {
+  CHECK(fault([](Trace& t) { append_custom(t, [](CustomGradient&) {}); }) == "");
+  CHECK(custom_says([](CustomGradient& g) { g.differentiable = 2; }, "differentiates 2 of 1"));
+  CHECK(custom_says([](CustomGradient& g) { g.saved = {1}; }, "body of a call that does not get"));
+  CHECK(custom_says([](CustomGradient& g) { g.cases[0].gradients.clear(); }, "0 gradients for 1"));
+  CHECK(custom_says([](CustomGradient& g) { g.cases[0].results.clear(); }, "0 gradients of 1"));
+  CHECK(custom_says([](CustomGradient& g) { g.cases[0].gradients = {kNoValue}; }, "before it is"));
+  CHECK(says(
+      [](Trace& t) {
+        append_custom(t, [](CustomGradient&) {});
+        set_outputs(t, {static_cast<ValueId>(t.values.size()) - 1});
+      },
+      "used outside"));
+}
