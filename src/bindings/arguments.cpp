@@ -15,6 +15,18 @@ enum Mark : uint64_t { kTensor = 0xF0, kNumber, kText, kContainer, kObject };
 
 constexpr int kDeepest = 200;
 
+// Such tensors say that they are strided.
+bool is_nested_or_quantized(const at::TensorImpl& tensor) {
+  return tensor.key_set().has(c10::DispatchKey::NestedTensor) ||
+         tensor.key_set().has(c10::DispatchKey::Quantized);
+}
+
+std::string kind_of(const at::TensorImpl& tensor) {
+  if (tensor.key_set().has(c10::DispatchKey::NestedTensor)) return "a nested tensor";
+  if (tensor.key_set().has(c10::DispatchKey::Quantized)) return "a quantized tensor";
+  return fmt::format("a tensor of layout {}", c10::str(tensor.layout()));
+}
+
 class Reader {
  public:
   Reader(Arguments& out, bool offsets) : out_(out), offsets_(offsets) {}
@@ -80,8 +92,9 @@ class Reader {
   void tensor(PyObject* object) {
     const at::Tensor& tensor = THPVariable_Unpack(object);
     const at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-    if (impl.layout() != at::kStrided || !tensor.defined()) {
-      out_.declined = fmt::format("an argument is a tensor of layout {}", c10::str(impl.layout()));
+    if (!tensor.defined() || impl.layout() != at::kStrided || is_nested_or_quantized(impl))
+        [[unlikely]] {
+      out_.declined = "an argument is " + kind_of(impl);
       return;
     }
     out_.key.push_back(kTensor);

@@ -173,6 +173,7 @@ constexpr CalleeRow kInstanceRows[] = {
     {"_json", "make_encoder make_scanner", makes, kReads},
     {"types", "GenericAlias", looks},
     {"types", "MethodWrapperType", looks},
+    {"torch._C", "ScriptFunction", dispatches, kReads},
     {"numpy", "ufunc", computes_on_arrays, kReads},
     {"numpy._core._multiarray_umath", "_ArrayFunctionDispatcher", computes_on_arrays, kReads},
 };
