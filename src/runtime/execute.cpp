@@ -47,7 +47,7 @@ void push_argument(const Operand& operand, Environment& env, torch::jit::Stack& 
 void pop_result(const Result& result, c10::IValue& value, Environment& env) {
   if (result.slots.empty()) return;
   if (!result.is_list) {
-    env[result.slots[0]] = std::move(value).toTensor();
+    if (result.slots[0] != kNoSlot) env[result.slots[0]] = std::move(value).toTensor();
     return;
   }
   size_t i = 0;

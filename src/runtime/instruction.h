@@ -28,7 +28,7 @@ struct Operand {
 
 struct Result {
   bool is_list = false;
-  c10::SmallVector<Slot, 2> slots;  // empty: not used
+  c10::SmallVector<Slot, 2> slots;  // empty, or kNoSlot: not used
 };
 
 // What a call is dispatched through.

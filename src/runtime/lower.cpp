@@ -49,7 +49,7 @@ class Lowering {
     for (size_t i = call.args.size(); i-- > 0;)
       instruction.operands.push_back(operand(call, call.args[i], moved));
     std::reverse(instruction.operands.begin(), instruction.operands.end());
-    for (const Arg& arg : call.results) instruction.results.push_back(result(arg));
+    for (const Arg& arg : call.results) instruction.results.push_back(result(call, arg));
     out_.instructions.push_back(std::move(instruction));
     free_after(call, moved);
   }
@@ -75,17 +75,22 @@ class Lowering {
     return r;
   }
 
-  Result result(const Arg& arg) {
+  // A value that is not used afterwards goes nowhere; an argument written in place comes as one.
+  Result result(const Call& call, const Arg& arg) {
     Result r;
     r.is_list = arg.kind == Arg::Kind::ValueList;
-    for (ValueId id : arg.values) r.slots.push_back(id == kNoValue ? kNoSlot : define(id));
+    for (ValueId id : arg.values) {
+      const bool unused =
+          id == kNoValue || std::find(call.frees.begin(), call.frees.end(), id) != call.frees.end();
+      r.slots.push_back(unused ? kNoSlot : define(id));
+    }
     return r;
   }
 
   void free_after(const Call& call, const std::unordered_set<ValueId>& moved) {
     if (out_.instructions.empty()) return;
     for (ValueId id : call.frees)
-      if (!moved.count(id)) out_.instructions.back().frees.push_back(slot(id));
+      if (!moved.count(id) && slots_.count(id)) out_.instructions.back().frees.push_back(slot(id));
   }
 
   Dispatch dispatch_of(const Call& call) const {

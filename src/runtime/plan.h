@@ -23,7 +23,7 @@ class Plan {
   // own autograd; any other runs below it, except where a view or a write can be seen outside.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
 
-  // How long a run has taken so far, in nanoseconds; 0 before the first.
+  // How long a run takes, in nanoseconds: one of the latest that were timed; 0 before the first.
   int64_t typical_nanoseconds() const;
 
  private:
