@@ -1,7 +1,8 @@
 // Which storages have to be tracked, and all that the trace does with them.
-#include "passes/functionalise/state.h"
+#include <unordered_set>
 
 #include "ops/facts.h"
+#include "passes/functionalise/state.h"
 
 namespace fulgurite {
 namespace {
@@ -17,6 +18,7 @@ class Scan {
     for (const ValueState& value : state.values) add_view(*value.type);
     for (const Retyped* change : retyped_) add_view(change->type);
     find_exact(state.in.calls);
+    find_placed_outputs();
     read_types();
   }
 
@@ -63,6 +65,20 @@ class Scan {
       });
       find_exact(call.body);
       for (const Retyped& change : call.retyped) state_.values[change.id].type = &change.type;
+    }
+  }
+
+  // An output that is a part of memory of the program's own lies where eager has it.
+  void find_placed_outputs() {
+    std::unordered_set<StorageId> given;
+    for (const Input& input : state_.in.inputs)
+      given.insert(state_.in.values[input.id].type.storage);
+    for (ValueId id : state_.in.outputs) {
+      const TensorType& type = *state_.values[id].type;
+      StorageState* storage = find_storage(state_, type.storage);
+      if (!storage || given.contains(type.storage)) continue;
+      const auto bytes = numel(type) * static_cast<int64_t>(c10::elementSize(type.dtype));
+      if (type.offset != 0 || bytes != type.nbytes) storage->exact_offsets = true;
     }
   }
 
