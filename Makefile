@@ -9,7 +9,8 @@ BENCH ?=
 .PHONY: help setup build test gates demo sanitize conformance bench wheel format lint clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/\1|\2/p' Makefile | column -t -s '|'
+	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/\1|\2/p' Makefile | \
+	  awk -F'|' '{printf "%-12s %s\n", $$1, $$2}'
 
 setup:  ## system packages, .venv and a release build; cheap when there is nothing to do
 	@scripts/setup.sh

@@ -21,12 +21,15 @@ set_target_properties(_C PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY "${extension_dir}"
   BUILD_RPATH "${torch_dir}/lib"
   INSTALL_RPATH "$ORIGIN/../torch/lib")
+# Of the bindings alone: a change of the core changes no signature, and stubgen imports torch.
+file(GLOB binding_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/bindings/*")
 add_custom_command(
   OUTPUT "${extension_dir}/_C.pyi"
   COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/make_stub.py" "${extension_dir}"
-  DEPENDS _C "${CMAKE_CURRENT_LIST_DIR}/make_stub.py"
+  DEPENDS ${binding_sources} "${CMAKE_CURRENT_LIST_DIR}/make_stub.py"
   COMMENT "Writing the type stub _C.pyi" VERBATIM)
 add_custom_target(extension_stub ALL DEPENDS "${extension_dir}/_C.pyi")
+add_dependencies(extension_stub _C)
 
 install(TARGETS _C LIBRARY DESTINATION fulgurite)
 install(FILES "${extension_dir}/_C.pyi" DESTINATION fulgurite)
