@@ -13,6 +13,7 @@ from fulgurite import _C
 from fulgurite._module import function_of
 
 LAYERS = 12
+MOST_ENTRIES = 256
 
 
 def run(contenders: list[Contender], seconds: float) -> tuple[str, dict[str, Any]]:
@@ -31,9 +32,22 @@ def run(contenders: list[Contender], seconds: float) -> tuple[str, dict[str, Any
         if INDUCTOR in {c.name for c in contenders}:
             calls["dynamo guards"] = _dynamo_guards(workload.module, inputs)
         timings = interleave(calls, seconds)
+    timings |= interleave(_lookups(), seconds)
     rows = [[name, microseconds(t.best), ratio_cell(t)] for name, t in timings.items()]
     head = [f"GPT-2 of {LAYERS} layers", "us", "/ eager call"]
     return table(head, rows), {name: t.record() for name, t in timings.items()}
+
+
+def _lookups() -> dict[str, Any]:
+    """Finding an entry of one function: alone, and among as many as are kept."""
+    calls = {}
+    for count in (1, MOST_ENTRIES):
+        compiled = fulgurite.jit(lambda x: x + 1)
+        for n in range(count):
+            compiled(torch.ones(1 + n))
+        function, x = function_of(compiled), torch.ones(1)
+        calls[f"entry among {count}"] = lambda f=function, x=x: _C.entry_for(f, (x,), {})
+    return calls
 
 
 def _dynamo_guards(module: torch.nn.Module, inputs: dict) -> Any:

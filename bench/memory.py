@@ -37,7 +37,7 @@ def _resident_kib() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1024
 
 
-def _growth(work: Callable[[int], None], count: int, warm_up: int = 0) -> float:
+def growth(work: Callable[[int], None], count: int, warm_up: int = 0) -> float:
     """Of the memory in use by `count` rounds of work, after others to warm up: a tenth as many."""
     warm_up = warm_up or count // 10
     for i in range(warm_up):
@@ -52,7 +52,7 @@ def _calls(contender: Contender) -> float:
     contender.reset()
     program = small_function()
     compiled = contender.compile(program.target)
-    return _growth(lambda i: compiled(*program.args), CALLS)
+    return growth(lambda i: compiled(*program.args), CALLS)
 
 
 def _training_calls(contender: Contender) -> float:
@@ -63,7 +63,7 @@ def _training_calls(contender: Contender) -> float:
     def step(i: int) -> None:
         torch.autograd.grad(compiled(x).sum(), list(module.parameters()))
 
-    return _growth(step, CALLS)
+    return growth(step, CALLS)
 
 
 def _new_shapes(contender: Contender) -> float:
@@ -75,7 +75,7 @@ def _new_shapes(contender: Contender) -> float:
         with torch.no_grad():
             compiled(torch.randn(1 + i, 16))
 
-    return _growth(call, RETRACES, warm_up=MANY_ENTRIES)
+    return growth(call, RETRACES, warm_up=MANY_ENTRIES)
 
 
 def _new_functions(contender: Contender) -> float:
@@ -87,7 +87,7 @@ def _new_functions(contender: Contender) -> float:
         with torch.no_grad():
             contender.compile(module)(x)
 
-    return _growth(call, RETRACES)
+    return growth(call, RETRACES)
 
 
 MEASURES: dict[str, Callable[[Contender], float]] = {

@@ -6,9 +6,10 @@ check_torch()
 
 import torch  # noqa: E402, F401  the extension needs libtorch loaded
 
-from fulgurite import _tracing  # noqa: E402
+from fulgurite import _tracing, checks  # noqa: E402
 from fulgurite._C import (  # noqa: E402
     BoundSymbol,
+    Executor,
     InternalError,
     Trace,
     TraceValue,
@@ -16,31 +17,45 @@ from fulgurite._C import (  # noqa: E402
     UserError,
     __version__,
 )
+from fulgurite._executors import get_all_executors, get_executor  # noqa: E402
 from fulgurite._inspect import (  # noqa: E402
     cache_hits,
     cache_misses,
     compile_data,
     compile_stats,
+    last_backward_traces,
+    last_epilogue_traces,
+    last_prologue_traces,
     last_recompile_reason,
     last_traces,
 )
 from fulgurite._jit import jit  # noqa: E402
+from fulgurite._transforms import Transform, with_text  # noqa: E402
 
 _tracing.install()
 
 __all__ = [
     "BoundSymbol",
+    "Executor",
     "InternalError",
     "Trace",
     "TraceValue",
+    "Transform",
     "Unsupported",
     "UserError",
     "__version__",
     "cache_hits",
     "cache_misses",
+    "checks",
     "compile_data",
     "compile_stats",
+    "get_all_executors",
+    "get_executor",
     "jit",
+    "last_backward_traces",
+    "last_epilogue_traces",
+    "last_prologue_traces",
     "last_recompile_reason",
     "last_traces",
+    "with_text",
 ]

@@ -7,6 +7,8 @@ import traceback
 import warnings
 
 import torch
+from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.utils import _device
 
 from fulgurite import _C, _names, _tracing
 from fulgurite._arguments import containers_of, substitute, top_names
@@ -48,11 +50,11 @@ def capture(target, args, kwargs):
     recorder = _C.StateRecorder(
         _roots(target, args, kwargs), containers_of([*given.args, *given.kwargs.values()])
     )
-    ambient = _C.ambient_key()
+    ambient, modes = _C.ambient_key(), _FunctionModes()
     try:
         with _tracing.listening(tracer, recorder), recorder:
             result = target(*given.args, **given.kwargs)
-        _check_undisturbed(given, ambient, tracer)
+        _check_undisturbed(given, ambient, modes, tracer)
         _check_repeatable(recorder)
         return _program(tracer, given, recorder, result, target, args, kwargs)
     except Unsupported:
@@ -60,6 +62,7 @@ def capture(target, args, kwargs):
     except Exception as error:
         return Program(raised=_describe(error))
     finally:
+        modes.restore()
         if not recorder.undo():
             warnings.warn(
                 "fulgurite could not put back all that a captured call changed", stacklevel=2
@@ -89,12 +92,44 @@ def _program(tracer, given, recorder, result, target, args, kwargs):
                 f"the function {what}, which cannot be repeated: {refusal}\n  at {file}:{line}"
             )
     stored = state.take_tensors()
-    captured = _C.finish(tracer, outputs.tensors + stored, outputs.tree)
+    captured = _C.finish(tracer, outputs.tensors + stored, _with_stored(outputs, stored))
     _names.name_inputs(captured, target, args, kwargs)
     return Program(captured, given.sources, outputs.template, state, captured.reads)
 
 
-def _check_undisturbed(given, ambient, tracer):
+def _with_stored(outputs, stored):
+    """The tree of the printed return: what effects store comes behind the user's own result."""
+    if not stored:
+        return outputs.tree
+    first = len(outputs.tensors)
+    leaves = [("leaf", first + i, (), ()) for i in range(len(stored))]
+    return ("tuple", "", (), (outputs.tree, *leaves))
+
+
+class _FunctionModes:
+    """The function modes of this thread, a default device among them."""
+
+    def __init__(self):
+        self.stack = _get_current_function_mode_stack()
+        self.device = _device.CURRENT_DEVICE
+
+    def changed(self):
+        now = _get_current_function_mode_stack()
+        return len(now) != len(self.stack) or any(
+            a is not b for a, b in zip(now, self.stack, strict=True)
+        )
+
+    def restore(self):
+        """A capture that was given up may have left a `with` block without its end."""
+        if self.changed():
+            while _get_current_function_mode_stack():
+                _pop_mode()
+            for mode in self.stack:
+                _push_mode(mode)
+        _device.CURRENT_DEVICE = self.device
+
+
+def _check_undisturbed(given, ambient, modes, tracer):
     if tracer.grads:
         raise Unsupported(
             "the function calls backward(), which leaves gradients in .grad; use "
@@ -106,10 +141,10 @@ def _check_undisturbed(given, ambient, tracer):
             f"the function changes a {type(container).__name__} among its arguments that holds "
             "tensors; return the new container instead"
         )
-    if _C.ambient_key() != ambient:
+    if _C.ambient_key() != ambient or modes.changed():
         raise Unsupported(
-            "the function leaves grad mode, autocast, the default dtype or another setting of "
-            "torch changed; use a with statement, or change it outside"
+            "the function leaves grad mode, autocast, the default dtype or device, or another "
+            "setting of torch changed; use a with statement, or change it outside"
         )
 
 

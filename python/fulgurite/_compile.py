@@ -4,9 +4,11 @@ import dataclasses
 import time
 
 from fulgurite import _C, _names
+from fulgurite._arguments import top_names
 from fulgurite._C import Unsupported
 from fulgurite._capture import capture
 from fulgurite._signature import describe_call, recompile_reason
+from fulgurite._sketch import sketch
 
 
 @dataclasses.dataclass
@@ -18,6 +20,7 @@ class Record:
     reason: why such calls run eagerly; "" for a compiled entry.
     milliseconds: of "capture" and "compile".
     python_state: guards on the state of Python, and effects on it.
+    sketch, template: the call's arguments and result, for the printed prologue and epilogue.
     """
 
     signature: dict
@@ -26,19 +29,25 @@ class Record:
     reason: str = ""
     milliseconds: dict = dataclasses.field(default_factory=dict)
     python_state: object = None
+    sketch: object = None
+    template: tuple = ()
 
 
 def on_miss(function, key, declined, args, kwargs):
     """Called by the extension when no entry serves a call; returns the call's result."""
     state = function.state
     signature = describe_call(function.target, args, kwargs)
-    state.recompile_reason = recompile_reason(_C.entries(function), signature)
     try:
         if declined:
             raise Unsupported(f"{declined}; fulgurite compiles plain strided torch.Tensor only")
-        entry, raised = _compile(function, key, signature, args, kwargs)
-        if entry is not None:
-            return _first_run(function, entry, args, kwargs)
+        with state.lock:
+            ready = _C.entry_for(function, args, kwargs)  # made by another thread meanwhile
+            if ready is not None and not ready.eager:
+                return _C.run_entry(function, ready, args, kwargs)
+            state.recompile_reason = recompile_reason(_C.entries(function), signature)
+            entry, raised = _compile(function, key, signature, args, kwargs)
+            if entry is not None:
+                return _first_run(function, entry, args, kwargs)
     except Unsupported as reason:
         if state.options.fallback == "error":
             raise
@@ -57,6 +66,8 @@ def _first_run(function, entry, args, kwargs):
     result = _C.run_entry(function, entry, args, kwargs)
     if function.state.options.cache == "constant values":
         _C.add_entry(function, entry)
+    else:
+        function.state.not_kept = entry
     function.state.last = entry.record
     return result
 
@@ -70,7 +81,13 @@ def _compile(function, key, signature, args, kwargs):
     if program.raised:
         return None, program.raised
     captured_at = time.perf_counter()
-    compiled = _C.compile_captured(program.captured, function.state.options.verify)
+    options = function.state.options
+    compiled = _C.compile_captured(
+        program.captured,
+        options.verify,
+        options.executors,
+        [transform.described() for transform in options.transforms],
+    )
     record = Record(
         signature,
         traces=compiled.series,
@@ -84,6 +101,10 @@ def _compile(function, key, signature, args, kwargs):
     if _C.uses_offsets(compiled) and not _C.depends_on_offsets(function):
         _C.depend_on_offsets(function)
         key = _C.call_key(function, args, kwargs)
+    record.sketch = sketch(
+        top_names(target, args, kwargs), args, kwargs, _C.depends_on_offsets(function)
+    )
+    record.template = program.template
     lifted, sources = _sources(program.sources, program.captured.lifted)
     entry = _C.make_entry(
         key, compiled, sources, lifted, program.reads, program.state, program.template, record

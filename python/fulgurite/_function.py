@@ -1,10 +1,16 @@
 """Compiled functions: the vectorcall object and what is kept of it besides its entries."""
 
+import contextlib
 import copyreg
 import dataclasses
 import functools
+import operator
+import sys
+import threading
+import types
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
 from fulgurite import _C
 from fulgurite._compile import on_miss
@@ -20,12 +26,16 @@ class State:
     last: the Record of the entry that was compiled last, or None.
     recompile_reason: in words, why the latest compilation was needed.
     fallbacks: why calls ran eagerly, the latest last.
+    not_kept: the entry that was compiled last, with the option cache="no caching".
+    lock: held while an entry is made: a capture changes the state of Python, and undoes it.
     """
 
     options: Options
     last: object = None
     recompile_reason: str = ""
     fallbacks: list = dataclasses.field(default_factory=list)
+    not_kept: object = None
+    lock: object = dataclasses.field(default_factory=threading.RLock)
 
     def note_fallback(self, reason):
         self.fallbacks.append(reason)
@@ -35,14 +45,35 @@ class State:
 def compile_function(target, options):
     """The vectorcall object for `target`."""
     function = _C.Function(target, on_miss, options.entries)
-    function.state = State(options)
     if not isinstance(target, torch.nn.Module):
         functools.update_wrapper(function, target)
+    function.state = State(options)
     return function
 
 
 def _reduce(function):
+    # As a function is: by its name, where it is found under that name.
+    place = sys.modules.get(getattr(function, "__module__", None))
+    name = getattr(function, "__qualname__", "")
+    with contextlib.suppress(AttributeError, ValueError):
+        if place is not None and operator.attrgetter(name)(place) is function:
+            return name
     return compile_function, (function.target, function.state.options)
 
 
+def _call(self, *args, **kwargs):
+    return self.target(*args, **kwargs) if is_dynamo_compiling() else self(*args, **kwargs)
+
+
+def _get(self, instance, owner=None):
+    if instance is None or not isinstance(self.target, types.FunctionType):
+        return self
+    if is_dynamo_compiling():
+        return self.target.__get__(instance, owner)
+    return types.MethodType(self, instance)
+
+
 copyreg.pickle(_C.Function, _reduce)
+# torch.compile reads Python code: it sees the user's code in place of the compiled function.
+_C.show_method("__call__", _call)
+_C.show_method("__get__", _get)

@@ -4,11 +4,23 @@ import dataclasses
 
 from fulgurite import _C
 from fulgurite._C import UserError
+from fulgurite._epilogue import epilogue
 from fulgurite._module import function_of
+from fulgurite._prologue import prologue
+
+_NO_BACKWARD = (
+    "gradients are not compiled in this version; a call that needs them runs its trace under "
+    "torch's own autograd"
+)
 
 
 class TraceSeries(list):
-    """The traces of one compilation, as captured first; also indexed by the name of a pass."""
+    """The traces of one compilation, as captured first; also indexed by the name of a pass.
+
+    reason: why there are none, where there are none.
+    """
+
+    reason = ""
 
     def __getitem__(self, key):
         if not isinstance(key, str):
@@ -17,7 +29,8 @@ class TraceSeries(list):
             if key.lower() == (trace.provenance or "capture").lower():
                 return trace
         names = ", ".join(repr(trace.provenance or "Capture") for trace in self)
-        raise KeyError(f"no trace of the series was made by {key!r}; there are {names}")
+        there_are = f"there are {names}" if self else f"there are none: {self.reason}"
+        raise KeyError(f"no trace of the series was made by {key!r}; {there_are}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +60,29 @@ class CompileStats:
 def last_traces(compiled):
     """The series of the entry compiled last: as captured, after each pass, as executed."""
     return TraceSeries(_last(compiled).traces)
+
+
+def last_backward_traces(compiled):
+    """Empty in this version: gradients are those of torch's own autograd, see its `reason`."""
+    _last(compiled)
+    series = TraceSeries()
+    series.reason = _NO_BACKWARD
+    return series
+
+
+def last_prologue_traces(compiled):
+    """What the entry compiled last checks of a call, and how the inputs of its traces come out of
+    the arguments: a program of one form, "Prologue".
+
+    Its text shows the state as of now: an object that is gone has a word of its own.
+    """
+    return TraceSeries([prologue(_last_entry(compiled), _last(compiled))])
+
+
+def last_epilogue_traces(compiled):
+    """What the entry compiled last changes besides tensors, and the result that it builds: a
+    program of one form, "Epilogue"."""
+    return TraceSeries([epilogue(_last(compiled))])
 
 
 def cache_hits(compiled):
@@ -86,6 +122,14 @@ def compile_stats(compiled):
 def last_recompile_reason(compiled):
     """In words: what the latest call that was compiled anew did not share with the entries."""
     return function_of(compiled).state.recompile_reason
+
+
+def _last_entry(compiled):
+    state, last = function_of(compiled).state, _last(compiled)
+    for entry in [*_C.entries(function_of(compiled)), state.not_kept]:
+        if entry is not None and entry.record is last:
+            return entry
+    raise UserError("the entry that was compiled last is no longer kept: call the function again")
 
 
 def _last(compiled):

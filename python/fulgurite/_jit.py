@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import types
 
 import torch
 
@@ -27,6 +26,8 @@ def jit(target=None, /, **options):
     read = read_options(options)
     if target is None:
         return functools.partial(jit, **options)
+    if isinstance(target, (staticmethod, classmethod)):
+        return type(target)(jit(target.__func__, **options))
     _check_target(target)
     if isinstance(target, _C.Function):
         return compile_function(target.target, read)
@@ -47,11 +48,10 @@ def _check_target(target):
             "jit got a TorchScript program, whose Python source is gone; give it the original "
             "module or function (a compiled function may call scripted ones)"
         )
-    function = inspect.unwrap(target) if isinstance(target, types.FunctionType) else target
     for is_kind, kind in (
         (inspect.isgeneratorfunction, "generator function"),
         (inspect.iscoroutinefunction, "coroutine function"),
         (inspect.isasyncgenfunction, "asynchronous generator function"),
     ):
-        if is_kind(function):
+        if is_kind(target):
             raise UserError(f"jit got a {kind}; compile the function that it calls instead")

@@ -1,26 +1,38 @@
 """A jitted module is a module: it shares all state with the module that it was made from."""
 
 import copy
+import functools
+import types
 import weakref
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
 from fulgurite import _C
 from fulgurite._C import UserError
 from fulgurite._function import compile_function
 
-# One class per class of module; a class does not keep compiled modules alive.
+# Weakly, class of module -> class of its compiled modules, which refers to the former.
 _CLASSES = weakref.WeakKeyDictionary()
 
 
 def compile_module(module, options):
     """A module of a subclass of `module`'s class whose calls are compiled."""
+    if isinstance(getattr(type(module), "_fulgurite_function", None), types.MemberDescriptorType):
+        module = module._fulgurite_function.target
     if not hasattr(module, "__dict__") or _has_slots(type(module)):
         raise UserError(f"jit cannot share the state of a {type(module).__name__}: it has slots")
     compiled = object.__new__(_class_for(type(module)))
     object.__setattr__(compiled, "__dict__", module.__dict__)
-    object.__setattr__(compiled, "_fulgurite_function", compile_function(module, options))
+    function = compile_function(module, options)
+    function.inlined = functools.partial(_inlined, type(module).__call__, weakref.ref(compiled))
+    object.__setattr__(compiled, "_fulgurite_function", function)
     return compiled
+
+
+def _inlined(call, compiled, /, *args, **kwargs):
+    """A call that others trace: torch.fx looks for the very module that is part of another."""
+    return call(compiled(), *args, **kwargs)
 
 
 def function_of(compiled):
@@ -36,7 +48,8 @@ def function_of(compiled):
 
 
 def _class_for(kind):
-    if kind not in _CLASSES:
+    made = _CLASSES[kind]() if kind in _CLASSES else None
+    if made is None:
         body = {
             "__slots__": ("_fulgurite_function",),
             "__module__": kind.__module__,
@@ -44,19 +57,28 @@ def _class_for(kind):
             "__doc__": kind.__doc__,
             "__call__": _call,
             "__reduce_ex__": _reduce,
+            "__copy__": _copy,
             "__deepcopy__": _deepcopy,
         }
-        _CLASSES[kind] = type(kind.__name__, (kind,), body)
-    return _CLASSES[kind]
+        made = type(kind)(kind.__name__, (kind,), body)
+        _CLASSES[kind] = weakref.ref(made)
+    return made
 
 
 def _call(self, *args, **kwargs):
+    if is_dynamo_compiling():  # torch.compile sees the module that it was made from
+        return self._fulgurite_function.target(*args, **kwargs)
     return self._fulgurite_function(*args, **kwargs)
 
 
 def _reduce(self, protocol):
     function = self._fulgurite_function
     return compile_module, (function.target, function.state.options)
+
+
+def _copy(self):
+    function = self._fulgurite_function
+    return compile_module(copy.copy(function.target), function.state.options)
 
 
 def _deepcopy(self, memo):

@@ -4,6 +4,8 @@ import dataclasses
 import difflib
 
 from fulgurite._C import UserError
+from fulgurite._executors import find_executor
+from fulgurite._transforms import as_transforms
 
 _CHOICES = {
     "cache": ("constant values", "no caching"),
@@ -15,14 +17,16 @@ _CHOICES = {
 class Options:
     """What `jit` was asked to do.
 
-    executors: names or records of executors, tried in this order; empty: the default ones.
-    transforms: passes of the user's own.
+    executors: names or records of executors, tried in this order for each call; empty: the default
+        ones. There is "aten" in this version.
+    transforms: passes of the user's own, from trace to trace: `Transform`s, which say where they
+        run, or functions, which run before "Dead Code Elimination".
     cache: "constant values" keeps a compiled entry for each combination of tensor types and
         Python values; "no caching" compiles on every call.
     fallback: what a call that cannot be compiled does: "error" raises `Unsupported`, "eager" runs
         the user's function as it is and records why.
     entries: how many compiled entries are kept, the least recently used is dropped first.
-    verify: check the invariants of every trace after every pass.
+    verify: check the invariants of every trace after every pass; those of a transform always are.
     """
 
     executors: tuple = ()
@@ -36,25 +40,25 @@ class Options:
 def read_options(given):
     """`Options` from keyword arguments; `UserError` for an unknown name or value."""
     known = [field.name for field in dataclasses.fields(Options)]
+    read = dict(given)
     for name, value in given.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f"; did you mean {near[0]!r}?" if near else "."
             raise UserError(
                 f"jit got an unknown option {name!r}{hint} The options are {', '.join(known)}."
             )
         if name in _CHOICES and value not in _CHOICES[name]:
             choices = " or ".join(map(repr, _CHOICES[name]))
             raise UserError(f"option {name!r} of jit is {choices}, got {value!r}")
-        if name in ("executors", "transforms"):
-            given = {**given, name: _sequence(name, value)}
-            if given[name]:
-                raise UserError(
-                    f"option {name!r} of jit is not available in this version; leave it out"
-                )
-    if not isinstance(given.get("entries", 1), int) or given.get("entries", 1) < 1:
-        raise UserError(f"option 'entries' of jit is a positive int, got {given['entries']!r}")
-    return Options(**given)
+    entries = given.get("entries", 1)
+    if not isinstance(entries, int) or isinstance(entries, bool) or entries < 1:
+        raise UserError(f"option 'entries' of jit is a positive int, got {entries!r}")
+    if "executors" in given:
+        read["executors"] = tuple(map(find_executor, _sequence("executors", given["executors"])))
+    if "transforms" in given:
+        read["transforms"] = as_transforms(_sequence("transforms", given["transforms"]))
+    return Options(**read)
 
 
 def _sequence(name, value):

@@ -2,6 +2,7 @@
 
 import torch
 
+from fulgurite import _C
 from fulgurite._arguments import children_of, is_tensor, top_names
 
 
@@ -67,5 +68,7 @@ def _settings():
     yield "grad mode", "on" if torch.is_grad_enabled() else "off"
     yield "inference mode", "on" if torch.is_inference_mode_enabled() else "off"
     yield "the default dtype", str(torch.get_default_dtype())
+    on_device = torch.get_default_device() if _C.default_device_word() else "none"
+    yield "the default device", str(on_device)
     on = torch.is_autocast_enabled("cpu")
     yield "autocast", f"on with {torch.get_autocast_dtype('cpu')}" if on else "off"

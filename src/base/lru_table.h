@@ -34,6 +34,18 @@ class LruTable {
     by_hash_.emplace(hash, order_.begin());
   }
 
+  // Drops the values for which `gone(value)` holds.
+  template <class Predicate>
+  void drop_if(Predicate&& gone) {
+    std::list<Node> dropped;  // destroyed last: what a destructor runs may look into the table
+    for (auto it = order_.begin(); it != order_.end();) {
+      const auto here = it++;
+      if (!gone(*here->value)) continue;
+      forget(here);
+      dropped.splice(dropped.end(), order_, here);
+    }
+  }
+
   void clear() {
     by_hash_.clear();
     // Destroyed after the table is empty: what a value's destructor runs may look into it.
@@ -57,14 +69,18 @@ class LruTable {
 
   void drop_oldest() {
     const auto oldest = std::prev(order_.end());
-    auto [first, end] = by_hash_.equal_range(oldest->hash);
-    for (auto it = first; it != end; ++it)
-      if (it->second == oldest) {
-        by_hash_.erase(it);
-        break;
-      }
+    forget(oldest);
     const Pointer dropped = std::move(oldest->value);
     order_.pop_back();
+  }
+
+  void forget(typename std::list<Node>::iterator node) {
+    auto [first, end] = by_hash_.equal_range(node->hash);
+    for (auto it = first; it != end; ++it)
+      if (it->second == node) {
+        by_hash_.erase(it);
+        return;
+      }
   }
 
   size_t capacity_;

@@ -10,6 +10,7 @@ void bind_trace(nanobind::module_& m);
 void bind_function(nanobind::module_& m);
 void bind_ops(nanobind::module_& m);
 void bind_state(nanobind::module_& m);
+void bind_state_description(nanobind::module_& m);
 void bind_passes(nanobind::module_& m);
 void bind_pystate(nanobind::module_& m);
 void bind_capture(nanobind::module_& m);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "bindings/containers.h"
+#include "bindings/function_modes.h"
 
 namespace fulgurite {
 namespace {
@@ -61,6 +62,9 @@ class Reader {
         return dict(object);
       case Shape::Other:
         return other(object);
+      case Shape::Handler:
+        out_.handler = object;
+        return;
       case Shape::Leaf:
         return leaf(object);
     }
@@ -148,6 +152,7 @@ class Reader {
 void read_arguments(Arguments& out, PyObject* const* args, Py_ssize_t positional,
                     PyObject* keyword_names, bool offsets) {
   append_ambient(out.key);
+  if (const uint64_t device = default_device_word()) out.key.push_back(device);
   out.key.push_back(static_cast<uint64_t>(positional));
   Reader reader(out, offsets);
   const Py_ssize_t keywords = keyword_names ? PyTuple_GET_SIZE(keyword_names) : 0;

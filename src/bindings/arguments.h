@@ -18,7 +18,8 @@ struct Arguments {
   c10::SmallVector<PyObject*, 8> tensors;     // borrowed, in order, repeats included
   c10::SmallVector<const at::TensorImpl*, 8> impls;
   c10::SmallVector<nb::object, 1> opened;  // keeps what opening containers has made
-  std::string declined;                    // why such arguments cannot be compiled; ""
+  PyObject* handler = nullptr;  // borrowed: an argument that handles torch functions by itself
+  std::string declined;         // why such arguments cannot be compiled; ""
 };
 
 // As given to a vectorcall. With `offsets` the place of each tensor in its storage counts too.

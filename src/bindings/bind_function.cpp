@@ -2,9 +2,6 @@
 // entry for a call, runs it, and asks Python to compile where there is none.
 #include "bindings/areas.h"
 
-#include <ATen/PythonTorchFunctionTLS.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -12,12 +9,15 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/lru_table.h"
 #include "bindings/entry.h"
 #include "bindings/errors.h"
+#include "bindings/function_modes.h"
+#include "bindings/key_description.h"
 #include "bindings/tensor_caster.h"
-#include "capture/tracer.h"
 #include "pystate/callees.h"
 
 namespace fulgurite {
@@ -26,11 +26,17 @@ namespace {
 // A plan that takes longer than this lets other Python threads run meanwhile.
 constexpr int64_t kReleaseAfterNanoseconds = 50'000;
 
+constexpr const char* kHandler =
+    "an argument is no tensor and has __torch_function__ (a proxy of torch.fx, say), which sees "
+    "the calls of the function itself";
+
 struct FunctionState {
   explicit FunctionState(size_t capacity) : entries(capacity) {}
   LruTable<Entry> entries;
   uint64_t hits = 0, misses = 0;
-  bool offsets = false;  // some entry depends on where its inputs lie in their storages
+  uint64_t compared = 0;           // entries that were looked at to find those that serve
+  std::vector<const char*> noted;  // reasons for which the user's code ran, of run_target()
+  bool offsets = false;            // some entry depends on where its inputs lie in their storages
 };
 
 struct FunctionObject {
@@ -46,25 +52,27 @@ PyObject* g_type = nullptr;  // the type Function
 
 FunctionObject* as_function(PyObject* object) { return reinterpret_cast<FunctionObject*>(object); }
 
-// Where somebody else already transforms the calls of this thread (another capture, functorch, a
-// dispatch mode, a function mode such as a default device), the user's own code runs and is seen by
-// them.
-bool is_transformed() {
-  using c10::DispatchKey;
-  constexpr c10::DispatchKeySet kTransforms{DispatchKey::FuncTorchDynamicLayerFrontMode,
-                                            DispatchKey::FuncTorchDynamicLayerBackMode,
-                                            DispatchKey::Functionalize,
-                                            DispatchKey::PreDispatch,
-                                            DispatchKey::Python,
-                                            DispatchKey::PythonTLSSnapshot};
-  return Tracer::active() || c10::impl::TorchDispatchModeTLS::any_modes_set() ||
-         at::impl::PythonTorchFunctionTLS::stack_len() > 0 ||
-         c10::impl::tls_local_dispatch_key_set().included_.has_any(kTransforms);
+// The user's own code, because of `reason`; the same reason is noted once. For others to see, a
+// compiled module calls itself as what it was made from: its attribute `inlined`.
+PyObject* run_target(PyObject* self, const char* reason, PyObject* const* args, size_t flags,
+                     PyObject* keyword_names) {
+  FunctionObject* f = as_function(self);
+  if (!*reason) return PyObject_Vectorcall(f->target, args, flags, keyword_names);
+  auto& noted = f->state->noted;
+  if (std::find(noted.begin(), noted.end(), reason) == noted.end()) {
+    noted.push_back(reason);
+    const nb::object state = nb::getattr(nb::handle(self), "state", nb::none());
+    if (!state.is_none()) state.attr("note_fallback")(reason);
+  }
+  const nb::object inlined = nb::getattr(nb::handle(self), "inlined", nb::handle(f->target));
+  return PyObject_Vectorcall(inlined.ptr(), args, flags, keyword_names);
 }
 
 std::vector<at::Tensor> run_plan(const Entry& entry, const Arguments& arguments) {
   std::vector<at::Tensor> inputs = entry.inputs(arguments);
-  if (entry.compiled.plan->typical_nanoseconds() < kReleaseAfterNanoseconds)
+  // Effects go to objects that the guards have just found: nobody is to drop them meanwhile.
+  const bool has_effects = entry.state && !entry.state->effects.empty();
+  if (has_effects || entry.compiled.plan->typical_nanoseconds() < kReleaseAfterNanoseconds)
     return entry.compiled.plan->run(std::move(inputs));
   nb::gil_scoped_release released;
   return entry.compiled.plan->run(std::move(inputs));
@@ -76,6 +84,29 @@ PyObject* run_entry(Entry& entry, const Arguments& arguments) {
   return entry.finish(run_plan(entry, arguments));
   END_HANDLE_TH_ERRORS
 }
+
+// While it lives, torch.compile does not look at the frames of this thread: those of ours are none
+// of its business, and a capture is not to see it at work.
+class WithoutDynamo {
+ public:
+  WithoutDynamo() : before_(set_callback(nb::none())) {}
+  ~WithoutDynamo() {
+    const nb::error_scope keep_error;
+    set_callback(before_);
+  }
+  WithoutDynamo(const WithoutDynamo&) = delete;
+
+ private:
+  static nb::object set_callback(const nb::object& callback) {
+    static PyObject* set =
+        nb::object(nb::module_::import_("torch._C._dynamo.eval_frame").attr("set_eval_frame"))
+            .release()
+            .ptr();
+    return nb::steal(PyObject_CallOneArg(set, callback.ptr()));
+  }
+
+  nb::object before_;
+};
 
 PyObject* ask_python(PyObject* self, const Arguments& arguments, PyObject* const* args,
                      Py_ssize_t positional, PyObject* keyword_names) {
@@ -89,12 +120,14 @@ PyObject* ask_python(PyObject* self, const Arguments& arguments, PyObject* const
   for (Py_ssize_t i = 0; i < n; ++i)
     keywords[nb::handle(PyTuple_GET_ITEM(keyword_names, i))] = nb::handle(args[positional + i]);
   nb::str declined(arguments.declined.c_str());
+  const WithoutDynamo without_dynamo;
   return PyObject_CallFunctionObjArgs(as_function(self)->on_miss, self, key.ptr(), declined.ptr(),
                                       all.ptr(), keywords.ptr(), nullptr);
 }
 
 std::shared_ptr<Entry> find(FunctionState& state, const Arguments& arguments) {
   return state.entries.find(hash(arguments.key), [&](const Entry& entry) {
+    ++state.compared;
     return entry.key.matches(arguments) && entry.holds();
   });
 }
@@ -104,6 +137,8 @@ PyObject* call_checked(PyObject* self, PyObject* const* args, Py_ssize_t positio
   FunctionState& state = *as_function(self)->state;
   Arguments arguments;
   read_arguments(arguments, args, positional, keyword_names, state.offsets);
+  if (arguments.handler)
+    return run_target(self, kHandler, args, static_cast<size_t>(positional), keyword_names);
   if (arguments.declined.empty())
     if (auto entry = find(state, arguments)) {
       ++state.hits;
@@ -115,10 +150,11 @@ PyObject* call_checked(PyObject* self, PyObject* const* args, Py_ssize_t positio
 }
 
 PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* keyword_names) {
-  if (is_transformed())
-    return PyObject_Vectorcall(as_function(self)->target, args, flags, keyword_names);
-  return with_python_errors(
-      [&] { return call_checked(self, args, PyVectorcall_NARGS(flags), keyword_names); });
+  return with_python_errors([&] {
+    if (const char* reason = transformer_of_calls())
+      return run_target(self, reason, args, flags, keyword_names);
+    return call_checked(self, args, PyVectorcall_NARGS(flags), keyword_names);
+  });
 }
 
 int visit_entry(const Entry& entry, visitproc visit, void* arg) {
@@ -176,10 +212,21 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   return self;
 }
 
-// As a function does: an attribute of a class that holds one is bound to the instance.
-PyObject* bind_to(PyObject* self, PyObject* instance, PyObject*) {
-  if (!instance || instance == Py_None) return Py_NewRef(self);
-  return PyMethod_New(self, instance);
+// As the target does: a function in a class is bound to the instance, a partial is not.
+PyObject* bind_to(PyObject* self, PyObject* instance, PyObject* type) {
+  PyObject* target = as_function(self)->target;
+  descrgetfunc get = Py_TYPE(target)->tp_descr_get;
+  if (!get || !instance || instance == Py_None) return Py_NewRef(self);
+  const nb::object bound = nb::steal(get(target, instance, type));
+  if (!bound.is_valid()) return nullptr;
+  const bool to_instance = PyMethod_Check(bound.ptr()) &&
+                           PyMethod_GET_FUNCTION(bound.ptr()) == target &&
+                           PyMethod_GET_SELF(bound.ptr()) == instance;
+  return to_instance ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
+
+PyObject* represent(PyObject* self) {
+  return PyUnicode_FromFormat("<fulgurite.jit of %R>", as_function(self)->target);
 }
 
 PyMemberDef kMembers[] = {
@@ -199,6 +246,7 @@ PyType_Slot kSlots[] = {{Py_tp_new, reinterpret_cast<void*>(create)},
                         {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
                         {Py_tp_clear, reinterpret_cast<void*>(clear)},
                         {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                        {Py_tp_repr, reinterpret_cast<void*>(represent)},
                         {Py_tp_descr_get, reinterpret_cast<void*>(bind_to)},
                         {Py_tp_members, kMembers},
                         {Py_tp_getset, kProperties},
@@ -235,11 +283,12 @@ struct GivenCall {
   }
 };
 
+constexpr const char* kSources[] = {"argument", "lifted", "gradient"};
+
 InputSource read_source(nb::handle description) {
-  static constexpr const char* kNames[] = {"argument", "lifted", "gradient"};
   const auto kind = nb::cast<std::string>(description[0]);
   for (uint8_t i = 0; i < 3; ++i)
-    if (kind == kNames[i])
+    if (kind == kSources[i])
       return {static_cast<InputSource::Kind>(i), nb::cast<int32_t>(description[1])};
   internal_error("no input source of kind {}", kind);
 }
@@ -284,6 +333,34 @@ std::shared_ptr<Entry> entry_for(nb::handle function, nb::tuple args, nb::dict k
   return call.arguments.declined.empty() ? find(state, call.arguments) : nullptr;
 }
 
+nb::list lifted_types(const Entry& entry) {
+  nb::list list;
+  for (const TensorGuard& guard : entry.lifted_guards) list.append(describe_key(guard.type));
+  return list;
+}
+
+// (number of the tensor whose gradient it is, type)
+nb::list gradient_types(const Entry& entry) {
+  nb::list list;
+  for (const auto& [owner, guard] : entry.gradient_guards)
+    list.append(nb::make_tuple(owner, describe_key(guard.type)));
+  return list;
+}
+
+nb::list reads_of(const Entry& entry) {
+  nb::list list;
+  for (const ReadTensor& read : entry.reads)
+    list.append(nb::make_tuple(read.tensor, nb::bytes(read.bytes.data(), read.bytes.size())));
+  return list;
+}
+
+nb::list sources_of(const Entry& entry) {
+  nb::list list;
+  for (const InputSource& source : entry.sources)
+    list.append(nb::make_tuple(kSources[static_cast<size_t>(source.kind)], source.index));
+  return list;
+}
+
 std::vector<at::Tensor> inputs_of(const Entry& entry, nb::tuple args, nb::dict keywords) {
   const GivenCall call(args, keywords, false);
   return entry.inputs(call.arguments);
@@ -303,6 +380,11 @@ void bind_function(nb::module_& m) {
       .def_ro("record", &Entry::record)
       .def_ro("hits", &Entry::hits)
       .def_ro("eager", &Entry::eager)
+      .def_ro("lifted", &Entry::lifted)
+      .def_prop_ro("lifted_types", &lifted_types)
+      .def_prop_ro("gradient_types", &gradient_types)
+      .def_prop_ro("reads", &reads_of, "(tensor, bytes) of the data that it depends on")
+      .def_prop_ro("sources", &sources_of, "(kind, number) for each input of its traces")
       .def("inputs", &inputs_of, "The tensors that its traces take when it serves a call.")
       .def("changed", &Entry::changed, "What no longer holds of the tensors that it lifted; ''.");
   m.def("make_entry", &make_entry, nb::arg("key"), nb::arg("compiled").none(), nb::arg("sources"),
@@ -310,7 +392,9 @@ void bind_function(nb::module_& m) {
         nb::arg("record"));
   m.def("add_entry", [](nb::handle function, std::shared_ptr<Entry> entry) {
     const uint64_t hashed = hash(entry->key.key);
-    checked(function)->state->entries.add(hashed, std::move(entry));
+    auto& entries = checked(function)->state->entries;
+    entries.drop_if([](const Entry& old) { return old.expired(); });
+    entries.add(hashed, std::move(entry));
   });
   m.def("run_entry", &run_now, "Runs an entry on the arguments it was made for.");
   m.def("call_key", [](nb::handle function, nb::tuple args, nb::dict keywords) {
@@ -328,7 +412,18 @@ void bind_function(nb::module_& m) {
         return all;
       },
       "The entries of a function, the most recently used first.");
+  m.def(
+      "show_method",
+      [](const std::string& name, nb::handle function) {
+        // Into the dict alone: the slots, and with them the calls, stay as they are.
+        auto* type = reinterpret_cast<PyTypeObject*>(g_type);
+        if (PyDict_SetItemString(type->tp_dict, name.c_str(), function.ptr()) < 0)
+          throw nb::python_error();
+        PyType_Modified(type);
+      },
+      "What those who read Python code see as a special method of a Function.");
   m.def("clear_entries", [](nb::handle f) { checked(f)->state->entries.clear(); });
+  m.def("compared_entries", [](nb::handle f) { return checked(f)->state->compared; });
   m.def("cache_hits", [](nb::handle f) { return checked(f)->state->hits; });
   m.def("cache_misses", [](nb::handle f) { return checked(f)->state->misses; });
 }

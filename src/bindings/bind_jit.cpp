@@ -8,7 +8,10 @@
 #include "bindings/areas.h"
 #include "bindings/arguments.h"
 #include "bindings/entry.h"
+#include "bindings/function_modes.h"
+#include "bindings/key_description.h"
 #include "bindings/language_hooks.h"
+#include "bindings/rewrite.h"
 #include "bindings/tensor_caster.h"
 #include "capture/tracer.h"
 #include "compile/pipeline.h"
@@ -130,6 +133,23 @@ std::unordered_map<const void*, std::string>& data_checks() {
   return checks;
 }
 
+// `transforms`: (name, name of a pass, whether before it, function from trace to trace).
+std::shared_ptr<Compiled> compile_captured(const Captured& captured, bool verify,
+                                           nb::iterable executors, nb::iterable transforms) {
+  CompileOptions options;
+  options.verify = verify;
+  for (nb::handle executor : executors)
+    options.executors.push_back(nb::cast<const Executor&>(executor));
+  for (nb::handle transform : transforms)
+    options.extra.push_back({nb::cast<std::string>(transform[0]),
+                             nb::cast<std::string>(transform[1]), nb::cast<bool>(transform[2]),
+                             [run = nb::borrow(transform[3])](const Trace& trace) {
+                               nb::object made = run(std::make_shared<Trace>(trace));
+                               return nb::cast<const Trace&>(made);
+                             }});
+  return std::make_shared<Compiled>(compile(captured.trace, options));
+}
+
 void bind_questions(nb::module_& m) {
   m.def(
       "is_capturing", [] { return Tracer::active() != nullptr; },
@@ -148,6 +168,25 @@ void bind_questions(nb::module_& m) {
       },
       "The function makes one bool of data, and raises a ValueError with this message if it is.");
   m.def("ambient_key", &ambient_key, "The settings of torch that entries depend on.");
+  m.def(
+      "guarded_type",
+      [](const at::Tensor& tensor) {
+        Key words;
+        append_tensor(words, *tensor.unsafeGetTensorImpl());
+        return describe_key(words);
+      },
+      "What a guard compares of a tensor: (dtype, device, sizes, strides, requires_grad, keys).");
+  m.def(
+      "aliasing",
+      [](const std::vector<at::Tensor>& tensors) {
+        Key words;
+        c10::SmallVector<const at::TensorImpl*, 8> impls;
+        for (const at::Tensor& tensor : tensors) impls.push_back(tensor.unsafeGetTensorImpl());
+        append_aliasing(words, impls);
+        return describe_aliasing(words);
+      },
+      "(i, j, None or offset) where tensor i is tensor j, or shares its memory.");
+  m.def("default_device_word", &default_device_word, "0 where there is no default device.");
   m.def("argument_tensors", &argument_tensors, "The tensors of a call, in order, with repeats.");
 }
 
@@ -170,7 +209,12 @@ bool find_data_check(std::string& error) {
   return true;
 }
 
+bool current_place(LanguageHooks::Place& place) noexcept {
+  return rewritten_place(place) || pystate::current_place(place);
+}
+
 SourceLine source_line(const LanguageHooks::Place& place) {
+  if (rewritten_source(place)) return {};
   nb::gil_scoped_acquire gil;
   return pystate::source_of(place);
 }
@@ -199,11 +243,8 @@ void bind_jit(nb::module_& m) {
         return std::make_shared<Captured>(tracer.finish(outputs, read_tree(tree)));
       },
       "The program that a tracer captured.");
-  m.def("compile_captured", [](const Captured& captured, bool verify) {
-    CompileOptions options;
-    options.verify = verify;
-    return std::make_shared<Compiled>(compile(captured.trace, options));
-  });
+  m.def("compile_captured", &compile_captured, nb::arg("captured"), nb::arg("verify"),
+        nb::arg("executors") = nb::list(), nb::arg("transforms") = nb::list());
   m.def("uses_offsets",
         [](const Compiled& compiled) { return uses_offsets(compiled.series.back()); });
 }

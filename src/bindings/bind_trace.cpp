@@ -10,9 +10,11 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "bindings/errors.h"
+#include "bindings/rewrite.h"
 #include "bindings/tensor_caster.h"
 #include "capture/replay.h"
 #include "compile/pipeline.h"
+#include "executors/aten/aten.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 
@@ -21,20 +23,6 @@ namespace nb = nanobind;
 namespace fulgurite {
 namespace {
 
-using TracePtr = std::shared_ptr<const Trace>;
-
-// Views into a trace, which they keep alive.
-struct BoundValue {
-  TracePtr trace;
-  ValueId id;
-  const TensorType& type() const { return type_of(*trace, id); }
-};
-
-struct BoundCall {
-  TracePtr trace;
-  const Call* call;
-};
-
 std::vector<int64_t> list_of(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
 nb::object dtype_of(c10::ScalarType type) {
@@ -42,17 +30,11 @@ nb::object dtype_of(c10::ScalarType type) {
   return nb::borrow(dtype);
 }
 
-nb::object constant(const c10::IValue& value) {
-  // Python's own conversion; a generator has none.
-  if (value.isGenerator()) return nb::none();
-  return nb::steal(torch::jit::toPyObject(value).release().ptr());
-}
-
 nb::object argument(const TracePtr& trace, const Arg& arg) {
   const auto value = [&](ValueId id) -> nb::object {
     return id == kNoValue ? nb::object(nb::none()) : nb::cast(BoundValue{trace, id});
   };
-  if (arg.kind == Arg::Kind::Constant) return constant(arg.constant);
+  if (arg.kind == Arg::Kind::Constant) return constant_in_python(arg.constant);
   if (arg.kind == Arg::Kind::Value) return value(arg.values[0]);
   nb::list list;
   for (ValueId id : arg.values) list.append(value(id));
@@ -75,6 +57,17 @@ nb::object source_of(const BoundCall& bound) {
   if (bound.call->source < 0) return nb::none();
   const SourceLine& line = bound.trace->sources[bound.call->source];
   return nb::make_tuple(line.file, line.line, line.function, line.code);
+}
+
+nb::object operator_of(const BoundCall& bound) {
+  if (!bound.call->op.aten) return nb::none();
+  const c10::OperatorName& name = bound.call->op.aten->operator_name();
+  const size_t colons = name.name.find("::");
+  const std::string overload = name.overload_name.empty() ? "default" : name.overload_name;
+  nb::object ops = nb::module_::import_("torch").attr("ops");
+  return ops.attr(name.name.substr(0, colons).c_str())
+      .attr(name.name.substr(colons + 2).c_str())
+      .attr(overload.c_str());
 }
 
 const char* mode_name(GradMode mode) {
@@ -116,6 +109,7 @@ void bind_call(nb::module_& m) {
       .def_prop_ro(
           "name", [](const BoundCall& b) { return b.call->op.name(); },
           "The operator with its overload, 'aten::add.Tensor', or the region's name.")
+      .def_prop_ro("op", &operator_of, "The operator as torch.ops has it.")
       .def_prop_ro("args", [](const BoundCall& b) { return arguments(b.trace, b.call->args); })
       .def_prop_ro("outputs",
                    [](const BoundCall& b) { return arguments(b.trace, b.call->results); })
@@ -128,6 +122,11 @@ void bind_call(nb::module_& m) {
       .def_prop_ro("grad_mode", [](const BoundCall& b) { return mode_name(b.call->mode); })
       .def_prop_ro("executor", [](const BoundCall& b) { return b.call->executor; })
       .def("__repr__", [](const BoundCall& b) { return print_call(*b.trace, *b.call); });
+}
+
+template <auto make, class Given>
+std::shared_ptr<Trace> in_pointer(TracePtr trace, Given given) {
+  return std::make_shared<Trace>(make(std::move(trace), std::move(given)));
 }
 
 void bind_trace_class(nb::module_& m) {
@@ -166,10 +165,21 @@ void bind_trace_class(nb::module_& m) {
       .def(
           "difference", [](const Trace& a, const Trace& b) { return difference(a, b); },
           "'' when both are the same program, otherwise what differs first")
-      .def("verify", [](const Trace& t) { verify(t, t.provenance); });
+      .def("verify", [](const Trace& t) { verify(t, t.provenance); })
+      .def("rewrite", &in_pointer<&rewrite, nb::callable>, nb::arg("rule"),
+           "Run again: rule(call, *arguments) gives what takes the place of each call's results, "
+           "or NotImplemented to keep the call. Call operators of torch in it.")
+      .def("retrace", &in_pointer<&retrace, nb::callable>, nb::arg("program"),
+           "The calls that program(*inputs) makes, which returns a list of the outputs.")
+      .def("with_calls", &in_pointer<&with_calls, nb::iterable>, nb::arg("calls"),
+           "The trace with these of its bound_symbols, in this order.");
 }
 
 void bind_compiled(nb::module_& m) {
+  nb::class_<Executor>(m, "Executor", "Who runs calls of a trace.")
+      .def_ro("name", &Executor::name)
+      .def("__repr__", [](const Executor& e) { return fmt::format("<executor {}>", e.name); });
+  m.def("aten_executor", &aten_executor);
   nb::class_<Decision>(m, "Decision", "What an executor said of a call.")
       .def_ro("executor", &Decision::executor)
       .def_ro("call", &Decision::call)

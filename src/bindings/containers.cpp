@@ -19,7 +19,10 @@ Shape judge(PyTypeObject* type, PyObject* object) {
   static PyObject* is_container = attribute_of("fulgurite._containers", "is_container");
   const nb::object verdict = nb::steal(PyObject_CallOneArg(is_container, (PyObject*)type));
   if (!verdict.is_valid()) throw nb::python_error();
-  return nb::cast<bool>(verdict) ? Shape::Other : Shape::Leaf;
+  if (nb::cast<bool>(verdict)) return Shape::Other;
+  const nb::handle kind(reinterpret_cast<PyObject*>(type));
+  const bool handles = !THPVariable_Check(object) && nb::hasattr(kind, "__torch_function__");
+  return handles ? Shape::Handler : Shape::Leaf;
 }
 
 }  // namespace

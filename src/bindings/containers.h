@@ -16,6 +16,7 @@ enum class Shape : uint8_t {
   Dict,        // exactly dict
   NamedTuple,  // a subclass of tuple: built from its items by its type
   Other,       // opened by Python
+  Handler,     // no tensor, but has __torch_function__ (a proxy of torch.fx, say)
 };
 
 Shape shape_of(PyObject* object);

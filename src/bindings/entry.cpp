@@ -35,11 +35,15 @@ CallKey::CallKey(const Arguments& arguments) : key(arguments.key) {
 }
 
 bool CallKey::matches(const Arguments& arguments) const {
-  if (key != arguments.key || !std::all_of(pins.begin(), pins.end(), is_alive)) return false;
+  if (key != arguments.key || expired()) return false;
   c10::SmallVector<PyObject*, 8> mine;
   for (const nb::object& object : compared) mine.push_back(object.ptr());
   return equal_values(mine, arguments.compared);
 }
+
+bool CallKey::expired() const { return !std::all_of(pins.begin(), pins.end(), is_alive); }
+
+bool Entry::expired() const { return key.expired() || (state && state->guards.expired()); }
 
 bool Entry::holds() const {
   for (size_t i = 0; i < lifted.size(); ++i)

@@ -31,6 +31,7 @@ struct CallKey {
 
   explicit CallKey(const Arguments& arguments);
   bool matches(const Arguments& arguments) const;
+  bool expired() const;
 };
 
 struct Entry {
@@ -49,7 +50,8 @@ struct Entry {
   bool eager = false;                  // such calls run the user's function as it is
   uint64_t hits = 0;
 
-  bool holds() const;  // what it was compiled for has not changed
+  bool holds() const;    // what it was compiled for has not changed
+  bool expired() const;  // it is known never to hold again: an object that it needs is gone
   std::string changed() const;
   std::vector<at::Tensor> inputs(const Arguments& arguments) const;
   // The result of a call from what its plan gave, effects included; null with a Python error set.

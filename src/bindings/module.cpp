@@ -5,7 +5,6 @@
 #include "bindings/errors.h"
 #include "bindings/language_hooks.h"
 #include "capture/tracer.h"
-#include "pystate/place.h"
 
 NB_MODULE(_C, m) {
   // A compiled function that lives to the end of the process keeps its entries: no leak.
@@ -16,6 +15,7 @@ NB_MODULE(_C, m) {
   fulgurite::bind_trace(m);
   fulgurite::bind_ops(m);
   fulgurite::bind_state(m);
+  fulgurite::bind_state_description(m);
   fulgurite::bind_passes(m);
   fulgurite::bind_pystate(m);
   fulgurite::bind_function(m);
@@ -23,7 +23,7 @@ NB_MODULE(_C, m) {
   fulgurite::bind_custom(m);
   fulgurite::bind_jit(m);
 
-  fulgurite::set_language_hooks({.place = fulgurite::pystate::current_place,
+  fulgurite::set_language_hooks({.place = fulgurite::current_place,
                                  .source = fulgurite::source_line,
                                  .module_path = fulgurite::module_path,
                                  .check = fulgurite::find_data_check,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "executors/aten/aten.h"
+#include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/passes.h"
 
@@ -36,23 +37,55 @@ constexpr std::array kPipeline{
          true},
 };
 
+// "" where `made` can take the place of `given`.
+std::string interface_fault(const Trace& given, const Trace& made) {
+  if (made.inputs.size() != given.inputs.size())
+    return fmt::format("It takes {} inputs, and took {}", made.inputs.size(), given.inputs.size());
+  for (size_t i = 0; i < given.inputs.size(); ++i) {
+    const std::string before = print_type(type_of(given, given.inputs[i].id));
+    const std::string after = print_type(type_of(made, made.inputs[i].id));
+    if (before != after) return fmt::format("Input {} is {}, and was {}", i, after, before);
+  }
+  if (made.outputs.size() != given.outputs.size())
+    return fmt::format("It returns {} tensors, and returned {}", made.outputs.size(),
+                       given.outputs.size());
+  return "";
+}
+
+// Throws UserError, naming the transform, for a trace that nothing can be done with.
+void check_transform(const Trace& given, const Trace& made, const std::string& name) {
+  std::string fault;
+  try {
+    verify(made, name);
+    fault = interface_fault(given, made);
+  } catch (const InternalError& error) {
+    fault = error.what();
+  }
+  if (!fault.empty()) user_error("the transform {} made a bad trace. {}", name, fault);
+}
+
 class Runner {
  public:
   Runner(Compiled& result, const CompileOptions& options) : result_(result), options_(options) {}
 
   void extra(const char* anchor, bool before) {
     for (const ExtraPass& pass : options_.extra)
-      if (pass.anchor == anchor && pass.before == before) step(pass.name, true, pass.run, true);
+      if (pass.anchor == anchor && pass.before == before)
+        step(pass.name, true, [&](const Trace& trace) {
+          Trace made = pass.run(trace);
+          check_transform(trace, made, pass.name);
+          return made;
+        });
   }
 
   template <class F>
-  void step(const std::string& name, bool always_shown, F&& run, bool check = false) {
+  void step(const std::string& name, bool always_shown, F&& run) {
     const auto start = std::chrono::steady_clock::now();
     Trace next = run(latest_);
     next.milliseconds =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     next.provenance = name;
-    if (check || options_.verify) verify(next, name);
+    if (options_.verify) verify(next, name);
     const bool shown = always_shown || !same_program(latest_, next);
     latest_ = std::move(next);
     if (shown) result_.series.push_back(latest_);
@@ -86,9 +119,10 @@ Compiled compile(Trace captured, const CompileOptions& options) {
   Runner runner(result, options);
   runner.begin(std::move(captured));
   for (const Pass& pass : kPipeline) {
-    if (pass.pure_only && runs_under_autograd) continue;
     runner.extra(pass.name, /*before=*/true);
-    runner.step(pass.name, pass.always_shown, [&](const Trace& t) { return pass.run(t, context); });
+    if (!pass.pure_only || !runs_under_autograd)
+      runner.step(pass.name, pass.always_shown,
+                  [&](const Trace& t) { return pass.run(t, context); });
     runner.extra(pass.name, /*before=*/false);
   }
   result.plan = std::make_shared<const Plan>(result.series.back());

@@ -49,6 +49,7 @@ class Effects {
   // In the order in which the program did them.
   const std::vector<Effect>& list() const { return effects_; }
   bool empty() const { return effects_.empty(); }
+  const std::vector<Recipe>& recipes() const { return recipes_; }
 
   // The tensors of the run that are stored somewhere, each once; a compiled program has to return
   // them. They are given away, so that they can be freed.

@@ -38,6 +38,7 @@ constexpr CalleeRow kRows[] = {
     {"torch", "finfo iinfo Size device", makes, kReads},
     {"torch._C._autograd", "_make_saved_tensor _saved_tensors_hooks_is_enabled", looks, kReads},
     {"torch._C.Generator", "get_state", looks, kReads},
+    {"torch.device", "__enter__ __exit__", looks},  // a function mode; the caller watches those
 
     // NumPy, random numbers excepted
     {"numpy._core._multiarray_umath", "*", computes_on_arrays, kReads},

@@ -352,8 +352,8 @@ def test_bad_targets_and_options():
             fulgurite.jit(bad)
     with pytest.raises(fulgurite.UserError, match="'fallback'"):
         fulgurite.jit(lambda x: x, fallbak="eager")
-    with pytest.raises(fulgurite.UserError, match="not available"):
-        fulgurite.jit(lambda x: x, transforms=[print])
+    with pytest.raises(fulgurite.UserError, match="positive int"):
+        fulgurite.jit(lambda x: x, entries=0)
     with pytest.raises(fulgurite.UserError, match="'error' or 'eager'"):
         fulgurite.jit(lambda x: x, fallback="never")
     with pytest.raises(fulgurite.UserError, match="call the function first"):

@@ -51,8 +51,8 @@ def test_tables_are_aligned():
     assert table(["a", "b"], [["long name", "1"]]) == "a          b\n------------\nlong name  1"
 
 
-def test_growth_is_seen():
+def testgrowth_is_seen():
     kept = []
-    assert memory._growth(lambda i: kept.append(bytes(10_000)), 1000) > 5000  # KiB
+    assert memory.growth(lambda i: kept.append(bytes(10_000)), 1000) > 5000  # KiB
     kept.clear()
-    assert memory._growth(lambda i: bytes(10_000), 1000) < 1000
+    assert memory.growth(lambda i: bytes(10_000), 1000) < 1000

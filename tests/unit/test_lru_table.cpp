@@ -17,6 +17,15 @@ TEST_CASE("the least recently used value is dropped first") {
   CHECK(table.size() == 2);
 }
 
+TEST_CASE("values can be dropped") {
+  LruTable<int> table(8);
+  for (int i = 0; i < 6; ++i) table.add(i / 2, std::make_shared<int>(i));
+  table.drop_if([](int v) { return v % 2 == 1; });
+  CHECK(table.size() == 3);
+  CHECK(*table.find(1, [](int) { return true; }) == 2);
+  CHECK(table.find(1, [](int v) { return v == 3; }) == nullptr);
+}
+
 TEST_CASE("values of one hash are told apart") {
   LruTable<int> table(8);
   table.add(7, std::make_shared<int>(1));

@@ -1,0 +1,280 @@
+#include "bindings/rewrite.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "bindings/tensor_caster.h"
+#include "capture/replay.h"
+#include "passes/passes.h"
+#include "passes/rename.h"
+
+namespace fulgurite {
+namespace {
+
+struct Rewriting {
+  const Call* current = nullptr;     // of the old trace
+  std::vector<const Call*> origins;  // by Call::source of the new one
+};
+thread_local Rewriting* t_rewriting = nullptr;
+
+class Entered {
+ public:
+  explicit Entered(Rewriting& rewriting) : before_(std::exchange(t_rewriting, &rewriting)) {}
+  ~Entered() { t_rewriting = before_; }
+  Entered(const Entered&) = delete;
+
+ private:
+  Rewriting* before_;
+};
+
+// What a rule is called under: the grad mode of the call, and no autocast, whose casts are calls.
+struct UnderMode {
+  explicit UnderMode(GradMode mode) : grad(mode == GradMode::Grad) {
+    const bool inference = mode == GradMode::Inference;
+    if (inference != c10::InferenceMode::is_enabled()) in_inference.emplace(inference);
+    if (mode == GradMode::Grad) at::GradMode::set_enabled(true);
+  }
+  c10::AutoGradMode grad;
+  std::optional<c10::InferenceMode> in_inference;
+  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
+};
+
+using Tensors = std::vector<at::Tensor>;
+
+Tensors tensors_of(nb::handle list, const char* who) {
+  Tensors tensors;
+  for (nb::handle item : list) {
+    if (!THPVariable_Check(item.ptr()))
+      user_error("{} returned a {} among its results; it has to return tensors", who,
+                 Py_TYPE(item.ptr())->tp_name);
+    tensors.push_back(THPVariable_Unpack(item.ptr()));
+  }
+  return tensors;
+}
+
+class Rewriter {
+ public:
+  explicit Rewriter(TracePtr old) : old_(std::move(old)), env_(old_->values.size()) {
+    for (const Call& call : old_->calls)
+      if (call.gradient)
+        user_error(
+            "the trace applies {}, an autograd.Function with a backward of its own, which "
+            "would be lost when the trace is run again",
+            call.op.name());
+  }
+
+  // `program(inputs)` gives the outputs.
+  template <class F>
+  Trace run(F&& program) {
+    Tracer tracer;
+    Tensors inputs, outputs;
+    for (const Input& input : old_->inputs)
+      inputs.push_back(
+          tracer.input(type_of(*old_, input.id), old_->values[input.id].name, input.kind));
+    for (size_t i = 0; i < inputs.size(); ++i) stands_for(old_->inputs[i].id, inputs[i]);
+    Entered entered(rewriting_);
+    {
+      UnderMode mode(old_->mode);
+      Tracer::Listening listening(tracer);
+      outputs = program(inputs);
+    }
+    if (outputs.size() != old_->outputs.size())
+      user_error("the new program returns {} tensors, and the trace returned {}", outputs.size(),
+                 old_->outputs.size());
+    Captured captured = tracer.finish(outputs, old_->output_tree);
+    if (!captured.lifted.empty())
+      user_error(
+          "the new program uses {} that exists outside of it; make the tensor by calls of "
+          "torch within the program",
+          describe_trace_tensor(captured.lifted[0]));
+    return finished(std::move(captured.trace));
+  }
+
+  Tensors run_with(nb::callable rule, const Tensors& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) env_[old_->inputs[i].id] = inputs[i];
+    for (const Call& call : old_->calls) {
+      rewriting_.current = &call;
+      UnderMode mode(call.mode);
+      nb::object made = rule(BoundCall{old_, &call}, *arguments(call));
+      if (made.is(nb::handle(Py_NotImplemented)))
+        keep(call);
+      else
+        take(call, made);
+      for_each_value(call.results, [&](ValueId id) { stands_for(id, env_[id]); });
+    }
+    rewriting_.current = nullptr;
+    Tensors outputs;
+    for (ValueId id : old_->outputs) outputs.push_back(env_[id]);
+    return outputs;
+  }
+
+ private:
+  void stands_for(ValueId old, const at::Tensor& tensor) {
+    if (const ValueId id = trace_value(tensor); id != kNoValue) numbers_.emplace(id, old);
+  }
+
+  void keep(const Call& call) {
+    if (call.frees.empty()) return run_calls({&call, 1}, env_);
+    Call kept = call;  // whose values are still looked at
+    kept.frees.clear();
+    run_calls({&kept, 1}, env_);
+  }
+
+  nb::list arguments(const Call& call) const {
+    nb::list list;
+    const auto tensor = [&](ValueId id) {
+      return id == kNoValue ? nb::object(nb::none()) : nb::cast(env_[id]);
+    };
+    for (const Arg& arg : call.args) {
+      if (arg.kind == Arg::Kind::Constant) {
+        list.append(constant_in_python(arg.constant));
+      } else if (arg.kind == Arg::Kind::Value) {
+        list.append(tensor(arg.values[0]));
+      } else {
+        nb::list tensors;
+        for (ValueId id : arg.values) tensors.append(tensor(id));
+        list.append(tensors);
+      }
+    }
+    return list;
+  }
+
+  void take(const Call& call, nb::object made) {
+    const size_t expected = call.results.size();
+    nb::list results;
+    if (expected == 1) {
+      results.append(made);
+    } else if (expected > 1 && nb::isinstance<nb::sequence>(made)) {
+      results = nb::list(made);
+    }
+    if (nb::len(results) != expected)
+      user_error(
+          "the rule returned a {} for {}, which has {} results; it has to return as many, "
+          "or NotImplemented to keep the call",
+          Py_TYPE(made.ptr())->tp_name, call.op.name(), expected);
+    for (size_t i = 0; i < expected; ++i) take_result(call, call.results[i], results[i]);
+  }
+
+  void take_result(const Call& call, const Arg& result, nb::handle made) {
+    nb::list one;
+    if (result.kind == Arg::Kind::Value) one.append(made);
+    const Tensors tensors =
+        tensors_of(result.kind == Arg::Kind::Value ? nb::handle(one) : made, "the rule");
+    if (tensors.size() != result.values.size())
+      user_error("the rule returned {} tensors for {}, which gives {}", tensors.size(),
+                 call.op.name(), result.values.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      at::Tensor& value = env_[result.values[i]];
+      if (value.defined() && !value.is_same(tensors[i]))
+        user_error("the rule has to return the tensor that {} writes to: others know it, too",
+                   call.op.name());
+      value = tensors[i];
+    }
+  }
+
+  // With the numbers, lines and executors of the old trace, where there are such.
+  Trace finished(Trace made) const {
+    made.name = old_->name;
+    for (size_t i = 0; i < made.inputs.size(); ++i) made.inputs[i].path = old_->inputs[i].path;
+    if (old_->epilogue >= 0) made.epilogue = static_cast<int32_t>(made.calls.size());
+    for (size_t i = made.calls.size(); i-- > 0;) {
+      const Call* origin = origin_of(made.calls[i]);
+      if (old_->epilogue >= 0 && origin && origin - old_->calls.data() >= old_->epilogue)
+        made.epilogue = static_cast<int32_t>(i);
+      inherit(made.calls[i], origin);
+    }
+    made.sources = old_->sources;
+    made.modules = old_->modules;
+    renumber(made);
+    const bool freed = std::any_of(old_->calls.begin(), old_->calls.end(),
+                                   [](const Call& call) { return !call.frees.empty(); });
+    return freed ? delete_last_used(made) : made;
+  }
+
+  const Call* origin_of(const Call& call) const {
+    return call.source < 0 ? nullptr : rewriting_.origins.at(call.source);
+  }
+
+  static void inherit(Call& call, const Call* origin) {
+    call.source = origin ? origin->source : -1;
+    call.module = origin ? origin->module : -1;
+    if (origin) call.executor = origin->executor;
+    for (Call& inner : call.body) inherit(inner, origin);
+  }
+
+  void renumber(Trace& made) const {
+    Renaming renaming(made.values.size());
+    auto next = static_cast<ValueId>(old_->values.size());
+    for (ValueId id = 0; id < static_cast<ValueId>(made.values.size()); ++id) {
+      const auto known = numbers_.find(id);
+      renaming.set(id, known == numbers_.end() ? next++ : known->second);
+    }
+    // Values that are no more keep their types, and share memory with none.
+    std::vector<Value> values = old_->values;
+    for (Value& value : values) value.type.storage = made.storages++;
+    values.resize(next);
+    for (ValueId id = 0; id < static_cast<ValueId>(made.values.size()); ++id)
+      values[renaming.of(id)] = std::move(made.values[id]);
+    made.values = std::move(values);
+    for (Input& input : made.inputs) input.id = renaming.of(input.id);
+    for (Call& call : made.calls) renaming.apply(call);
+    renaming.apply(made.outputs);
+  }
+
+  TracePtr old_;
+  Tensors env_;  // by value of the old trace
+  Rewriting rewriting_;
+  std::unordered_map<ValueId, ValueId> numbers_;  // of the new trace -> of the old one
+};
+
+}  // namespace
+
+Trace rewrite(TracePtr trace, nb::callable rule) {
+  Rewriter rewriter(std::move(trace));
+  return rewriter.run([&](const Tensors& inputs) { return rewriter.run_with(rule, inputs); });
+}
+
+Trace retrace(TracePtr trace, nb::callable program) {
+  return Rewriter(std::move(trace)).run([&](const Tensors& inputs) {
+    nb::list given;
+    for (const at::Tensor& input : inputs) given.append(nb::cast(input));
+    return tensors_of(program(*given), "the program");
+  });
+}
+
+Trace with_calls(TracePtr trace, nb::iterable calls) {
+  Trace made = *trace;
+  made.calls.clear();
+  const Call* first = trace->calls.data();
+  const auto count = static_cast<ptrdiff_t>(trace->calls.size());
+  int32_t epilogue = -1;
+  for (nb::handle item : calls) {
+    const auto& bound = nb::cast<const BoundCall&>(item);
+    const ptrdiff_t index = bound.call - first;
+    if (bound.trace != trace || index < 0 || index >= count)
+      user_error("with_calls() takes the trace's own bound_symbols; use rewrite() to make others");
+    if (epilogue < 0 && trace->epilogue >= 0 && index >= trace->epilogue)
+      epilogue = static_cast<int32_t>(made.calls.size());
+    made.calls.push_back(*bound.call);
+  }
+  const bool none = trace->epilogue >= 0 && epilogue < 0;
+  made.epilogue = none ? static_cast<int32_t>(made.calls.size()) : epilogue;
+  return made;
+}
+
+bool rewritten_place(LanguageHooks::Place& place) noexcept {
+  if (!t_rewriting) return false;
+  if (t_rewriting->current) place = {t_rewriting->current, 0, nullptr};
+  return t_rewriting->current != nullptr;
+}
+
+bool rewritten_source(const LanguageHooks::Place& place) {
+  if (!t_rewriting) return false;
+  t_rewriting->origins.push_back(static_cast<const Call*>(place.code));
+  return true;
+}
+
+}  // namespace fulgurite
