@@ -216,7 +216,12 @@ bool current_place(LanguageHooks::Place& place) noexcept {
 SourceLine source_line(const LanguageHooks::Place& place) {
   if (rewritten_source(place)) return {};
   nb::gil_scoped_acquire gil;
-  return pystate::source_of(place);
+  // Reading the file is none of the program's doing: it is not recorded.
+  PyThreadState* thread = PyThreadState_Get();
+  PyThreadState_EnterTracing(thread);
+  SourceLine line = pystate::source_of(place);
+  PyThreadState_LeaveTracing(thread);
+  return line;
 }
 
 void bind_jit(nb::module_& m) {

@@ -189,8 +189,8 @@ void Tracer::State::note_history(const TraceTensorImpl& tensor) {
     known = true;  // saved for a backward pass that is recorded itself
   else
     tracer->refuse(
-        fmt::format("a torch::autograd::Function written in C++ ({}) was applied to a tensor that "
-                    "requires grad",
+        fmt::format("a torch::autograd::Function written in C++, or one inside of a torch.func "
+                    "transform ({}), was applied to a tensor that requires grad",
                     meta->grad_fn_->name()),
         "call it outside of the captured function, make it an operator with an autograd kernel, or "
         "capture under torch.no_grad()");

@@ -31,15 +31,15 @@ const c10::KernelFunction* composite_kernel(const c10::OperatorHandle& op) {
 }
 
 MetaKernel choose(const c10::OperatorHandle& op) {
-  if (auto* rule = meta_rule(op)) return {rule};
+  if (auto* rule = meta_rule(op)) return {rule, false, nullptr};
   const Kernels meta = kernels_at(op, c10::DispatchKey::Meta);
   // Another library's Python kernel was put there on purpose.
   if (!meta.python_in_use || op.schema().name().rfind("aten::", 0) != 0)
-    return {meta.python_in_use ? nullptr : meta.cpp, meta.python_in_use};
-  if (meta.cpp) return {meta.cpp};
+    return {meta.python_in_use ? nullptr : meta.cpp, meta.python_in_use, nullptr};
+  if (meta.cpp) return {meta.cpp, false, nullptr};
   if (auto* kernel = composite_kernel(op))
     return {kernel, true, std::make_unique<std::atomic<bool>>(false)};
-  return {nullptr, true};
+  return {nullptr, true, nullptr};
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ struct Lowered {
 // a value without a definition.
 Lowered lower(const Trace& trace);
 
-// The same of some calls of a trace that are a program of their own.
+// The same of some calls of a trace that are a program of their own; what each frees is found out.
 Lowered lower(const Trace& trace, const std::vector<Call>& calls,
               const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs);
 

@@ -176,6 +176,46 @@ def test_results_that_are_inputs_or_views_of_them():
     check(lambda x, y: PassOn.apply(x, y), leaf(3), leaf(2, 2))
 
 
+class Odd(Function):
+    @staticmethod
+    def forward(ctx, scale, x, names, *more):
+        y = x * scale
+        ctx.count = len(more)
+        return y, 3, None, sum(more) * y, names
+
+    @staticmethod
+    def backward(ctx, a, number, nothing, b, names):
+        assert number is nothing is names is None
+        return None, a + b, None, *[b * (i + 1) for i in range(ctx.count)]
+
+
+def test_arguments_and_results_that_are_no_tensors():
+    def program(x, y):
+        a, number, nothing, b, names = Odd.apply(2.0, x, ("a", "b"), y, y, x)
+        assert nothing is None
+        assert names == ("a", "b")
+        return a * number, b
+
+    check(program, leaf(3), leaf(3))
+
+
+class Twice(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x * 2
+        return y, y
+
+    @staticmethod
+    def backward(ctx, a, b):
+        return a * 3 + b * 5
+
+
+def test_one_tensor_as_two_results():
+    check(lambda x: Twice.apply(x)[0], leaf(3))
+    check(lambda x: Twice.apply(x)[1], leaf(3))
+    check(lambda x: Twice.apply(x), leaf(3))
+
+
 class Contiguous(Function):
     @staticmethod
     def forward(ctx, x):

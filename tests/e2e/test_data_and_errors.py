@@ -1,5 +1,6 @@
 """Operators that look at data without depending on it, and errors: nothing runs eagerly unsaid."""
 
+import linecache
 import sys
 import threading
 
@@ -72,6 +73,12 @@ def test_operators_that_look_at_data_are_captured(name):
     assert not fulgurite.compile_data(compiled).fallbacks
     with torch.no_grad():
         check_round_trip(function, *inputs)
+
+
+def test_a_file_that_is_read_for_its_line_is_no_doing_of_the_program():
+    linecache.clearcache()
+    compiled = fulgurite.jit(lambda x: torch.cov(x))
+    assert torch.equal(compiled(rand(3, 4)), torch.cov(rand(3, 4)))
 
 
 @pytest.mark.parametrize("name", [n for n in LOOKS_AT_DATA if n != "one_hot"])
