@@ -99,7 +99,7 @@ std::vector<std::string> record_names(bool with_rule) {
   std::vector<std::string> names;
   for (auto family : catalogue())
     for (const OpRecord& record : family)
-      if (record.meta || !with_rule) names.emplace_back(record.op);
+      if (record.meta.kernel || !with_rule) names.emplace_back(record.op);
   return names;
 }
 

@@ -21,8 +21,8 @@ struct HiddenWrites {
 // A function that gives the results of an operator for meta tensors; see `rule` below.
 struct MetaRule {
   c10::KernelFunction (*kernel)() = nullptr;
-  c10::FunctionSchema (*schema)() = nullptr;  // as inferred from the function's signature
-  constexpr explicit operator bool() const { return kernel; }
+  // As inferred from the function's signature; null where it takes any arguments.
+  c10::FunctionSchema (*schema)() = nullptr;
 };
 
 struct OpRecord {
@@ -65,6 +65,11 @@ inline constexpr MetaRule rule{
       using Function = std::remove_pointer_t<decltype(f)>;
       return c10::inferFunctionSchemaFlattenedReturns<Function>();
     }};
+
+// The rule of operators that return nothing, or only what they write.
+void give_nothing(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack);
+inline constexpr MetaRule no_results{
+    [] { return c10::KernelFunction::makeFromBoxedFunction<&give_nothing>(); }, nullptr};
 
 // All records, one span per family.
 std::span<const std::span<const OpRecord>> catalogue();

@@ -12,10 +12,12 @@ namespace {
 
 std::optional<c10::KernelFunction> make_rule(const c10::OperatorHandle& op) {
   const OpRecord* record = find_record(op);
-  if (!record || !record->meta) return meta::rule_for_writes(op);
-  const auto difference = c10::findSchemaDifferences(record->meta.schema(), op.schema());
-  require(!difference, "the rule for {} has another signature: {}", record->op,
-          difference.value_or(""));
+  if (!record || !record->meta.kernel) return meta::rule_for_writes(op);
+  if (record->meta.schema) {
+    const auto difference = c10::findSchemaDifferences(record->meta.schema(), op.schema());
+    require(!difference, "the rule for {} has another signature: {}", record->op,
+            difference.value_or(""));
+  }
   return record->meta.kernel();
 }
 

@@ -3,6 +3,8 @@
 #include <string>
 #include <unordered_map>
 
+#include <ATen/core/stack.h>
+
 #include "base/error.h"
 #include "ops/catalogue/families.h"
 
@@ -28,14 +30,20 @@ Index make_index() {
 
 }  // namespace
 
+void give_nothing(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  require(op.schema().returns().empty(), "{} returns something", op.schema().name());
+  torch::jit::drop(*stack, op.schema().arguments().size());
+}
+
 std::span<const std::span<const OpRecord>> catalogue() {
-  static const std::array all{families::attention,      families::convolution_family,
-                              families::effects,        families::embeddings,
-                              families::factories,      families::indexing,
-                              families::linear_algebra, families::losses,
-                              families::norms,          families::pointwise,
-                              families::pooling,        families::random,
-                              families::reductions,     families::views};
+  static const std::array all{families::attention,  families::convolution_family,
+                              families::effects,    families::embeddings,
+                              families::factories,  families::indexing,
+                              families::layers,     families::linear_algebra,
+                              families::losses,     families::norms,
+                              families::optimizers, families::pointwise,
+                              families::pooling,    families::random,
+                              families::reductions, families::views};
   return all;
 }
 

@@ -31,6 +31,12 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "whether a mask is a nested tensor's",
      .reads_data = true},
 
+    // Checks.
+    {.op = "_assert_async", .doc = "raises if an element is 0", .meta = no_results},
+    {.op = "_assert_async.msg", .doc = "raises if an element is 0", .meta = no_results},
+    {.op = "sym_constrain_range", .doc = "bounds a number", .meta = no_results},
+    {.op = "sym_constrain_range_for_size", .doc = "bounds a size", .meta = no_results},
+
     // Checks that give a token, to be ordered by.
     {.op = "_functional_assert_async.msg", .doc = "raises if an element is 0", .effect = true},
     {.op = "_functional_assert_scalar", .doc = "raises if a number is 0", .effect = true},

@@ -78,16 +78,13 @@ Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& sour
   return empty(at::infer_size(self.sizes(), mask.sizes()), self.scalar_type());
 }
 
-// Scatters into views: a copy of what is written into, with its very strides.
+// Scatters into views: a copy of the whole storage of what is written into.
 
 Tensor clone_preserving_strides(const Tensor& self) {
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return like(self);
-  const Tensor whole = strided(self.sizes(), self.strides(), self.scalar_type());
-  if (self.storage_offset() == 0) return whole;
-  const int64_t bytes = static_cast<int64_t>(whole.storage().nbytes());
-  const int64_t reach = bytes / static_cast<int64_t>(self.itemsize()) + self.storage_offset();
-  return view(empty({reach}, self.scalar_type()), self.sizes(), self.strides(),
-              self.storage_offset());
+  const int64_t reach =
+      static_cast<int64_t>(self.storage().nbytes()) / static_cast<int64_t>(self.itemsize());
+  return view(empty({reach}, self.scalar_type()), self.sizes(), self.strides());
 }
 
 void check_source(const Tensor& source, IntArrayRef sizes, const char* what) {

@@ -100,7 +100,7 @@ void check_square(const Tensor& self, const char* name) {
   at::native::squareCheckInputs(self, name);
 }
 Tensor cholesky(const Tensor& self, bool) {
-  if (self.numel() == 0) return like(self);
+  if (self.numel() == 0) return contiguous_like(self);
   check_square(self, "cholesky");
   return column_major(self.sizes(), self.scalar_type());
 }
@@ -139,6 +139,8 @@ Tensor ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool, b
   TORCH_CHECK(self.dim() >= 2 && other.dim() >= 2,
               "torch.ormqr: input must have at least 2 "
               "dimensions.");
+  TORCH_CHECK(self.dim() == other.dim() && self.dim() - tau.dim() == 1,
+              "torch.ormqr: Expected other to have as many dimensions as input, and tau one less");
   return column_major(other.sizes(), self.scalar_type());
 }
 Tensor matrix_exp(const Tensor& self) {
@@ -250,12 +252,14 @@ Tensor fft_r2c(const Tensor& self, IntArrayRef dims, int64_t, bool onesided) {
   if (onesided) sizes[at.back()] = sizes[at.back()] / 2 + 1;
   return transformed(self, sizes, at, c10::toComplexType(self.scalar_type()), false);
 }
-Tensor fft_c2r(const Tensor& self, IntArrayRef dims, int64_t, int64_t last) {
+Tensor fft_c2r(const Tensor& self, IntArrayRef dims, int64_t normalization, int64_t last) {
   TORCH_CHECK(self.is_complex(), "expected a complex tensor");
+  const IntArrayRef others = dims.slice(0, dims.size() - 1);
+  const Tensor input = others.empty() ? self : fft_c2c(self, others, normalization, false);
+  const int64_t at = c10::maybe_wrap_dim(dims.back(), self.dim());
   at::DimVector sizes(self.sizes());
-  const at::DimVector at = wrapped(dims, self);
-  sizes[at.back()] = last;
-  return transformed(self, sizes, {at.back()}, c10::toRealValueType(self.scalar_type()), false);
+  sizes[at] = last;
+  return transformed(input, sizes, {at}, c10::toRealValueType(self.scalar_type()), false);
 }
 
 constexpr auto records = checked(std::to_array<OpRecord>({

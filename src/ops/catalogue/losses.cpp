@@ -1,6 +1,7 @@
 // Losses and their gradients.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/native/LossMulti.h>
 
 #include "ops/catalogue/families.h"
 #include "ops/meta/iterator.h"
@@ -50,7 +51,8 @@ Tensor binary_cross_entropy_backward(const Tensor&, const Tensor& input, const T
   return like(input);
 }
 Tensor soft_margin_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
-  return reduced(binary(input, target), reduction);
+  const Tensor each = binary(input, target);
+  return reduction == at::Reduction::None ? each : view(each, {}, {});
 }
 
 // Negative log likelihood over images.
@@ -80,18 +82,23 @@ Pair nll_loss2d_forward(const Tensor& self, const Tensor& target, const Optional
 Tensor nll_loss2d_backward(const Tensor&, const Tensor& self, const Tensor& target,
                            const Optional& weight, int64_t, int64_t, const Tensor&) {
   check_images(self, target, weight);
+  TORCH_CHECK(like(self).is_contiguous(), "grad_input must be contiguous");
   return contiguous_like(self);
 }
 
 // Margins.
 
 Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Scalar& p, const Scalar&,
-                         const Optional&, int64_t reduction) {
+                         const Optional& weight, int64_t reduction) {
   TORCH_CHECK(p.equal(1) || p.equal(2), "only p == 1 and p == 2 supported");
+  int64_t frames = 0, classes = 0;
+  at::native::multi_margin_loss_shape_check(frames, classes, self.dim(), self, target, weight);
   const bool each = reduction == at::Reduction::None && target.dim() > 0;
   return empty(each ? target.sizes() : IntArrayRef(), self.scalar_type());
 }
 Pair multilabel_margin_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
+  int64_t frames = 0, classes = 0;
+  at::native::multilabel_margin_loss_shape_check(frames, classes, self.dim(), self, target);
   const bool each = reduction == at::Reduction::None && target.dim() > 1;
   return {each ? empty({target.size(0)}, self.scalar_type()) : empty({}, self.scalar_type()),
           empty(target.sizes(), self.scalar_type())};

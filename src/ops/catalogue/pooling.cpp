@@ -78,8 +78,9 @@ Pair max_pool3d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
                                  v.stride[0], v.stride[1], v.stride[2], v.padding[0], v.padding[1],
                                  v.padding[2], v.dilation[0], v.dilation[1], v.dilation[2], in[0],
                                  in[1], in[2], out[0], out[1], out[2], "max_pool3d_with_indices()");
-  const MemoryFormat format =
-      self.dim() == 5 ? self.suggest_memory_format() : MemoryFormat::Contiguous;
+  const MemoryFormat format = self.suggest_memory_format();
+  TORCH_CHECK(format == MemoryFormat::Contiguous || format == MemoryFormat::ChannelsLast3d,
+              "Unsupported memory format. Supports only ChannelsLast3d, Contiguous");
   return {empty(sizes, self.scalar_type(), format), empty(sizes, at::kLong, format)};
 }
 Tensor max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef kernel,
@@ -222,7 +223,8 @@ Tensor pixel_shuffle(const Tensor& self, int64_t factor) {
   sizes[n - 3] /= factor * factor;
   sizes[n - 2] *= factor;
   sizes[n - 1] *= factor;
-  return empty(sizes, self.scalar_type(), self.suggest_memory_format());
+  return self.numel() == 0 ? empty(sizes, self.scalar_type())
+                           : empty(sizes, self.scalar_type(), self.suggest_memory_format());
 }
 Tensor pixel_unshuffle(const Tensor& self, int64_t factor) {
   TORCH_CHECK(self.dim() >= 3,
@@ -234,6 +236,7 @@ Tensor pixel_unshuffle(const Tensor& self, int64_t factor) {
               "pixel_unshuffle expects height and width to be divisible by downscale_factor, but "
               "got ",
               self.sizes(), " and ", factor);
+  if (self.numel() == 0) return like(self);  // of the input's own size, as the kernel gives
   at::DimVector sizes(self.sizes());
   const size_t n = sizes.size();
   sizes[n - 3] *= factor * factor;

@@ -1,8 +1,42 @@
 // When operators tagged as random draw. The tag alone means: always.
 #include "ops/catalogue/families.h"
+#include "ops/meta/iterator.h"
 
 namespace fulgurite::catalogue_families {
 namespace {
+
+using namespace meta;
+using Generator = std::optional<at::Generator>;
+
+Tensor bernoulli(const Tensor& self, Generator) { return contiguous_like(self); }
+Tensor bernoulli_p(const Tensor& self, double p, Generator) {
+  TORCH_CHECK(0 <= p && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
+  return contiguous_like(self);
+}
+Tensor poisson(const Tensor& self, Generator) { return contiguous_like(self); }
+Tensor multinomial(const Tensor& self, int64_t samples, bool replacement, Generator) {
+  TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
+  TORCH_CHECK(
+      at::isFloatingType(self.scalar_type()),
+      "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
+  TORCH_CHECK(samples > 0, "cannot sample n_sample <= 0 samples");
+  TORCH_CHECK(replacement || samples <= self.size(-1),
+              "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  return self.dim() == 1 ? empty({samples}, at::kLong) : empty({self.size(0), samples}, at::kLong);
+}
+std::tuple<Tensor, Tensor> native_dropout(const Tensor& self, double, std::optional<bool> train) {
+  if (self.numel() == 0) return {self, like(self)};
+  if (train.value_or(true)) {
+    const Tensor mask = like(self, at::kBool);
+    return {binary(self, mask), mask};
+  }
+  return {like(self), empty(self.sizes(), at::kBool)};
+}
+Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be Bool Scalar Type",
+              mask.scalar_type());
+  return binary(grad, mask);
+}
 
 constexpr std::array<const char*, 2> train{"train"}, training{"training"},
     train_and_dropout{"train", "dropout"};
@@ -10,7 +44,18 @@ constexpr std::array<const char*, 2> train{"train"}, training{"training"},
 constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "dropout", .doc = "zeroes elements at random, scales the others", .draws_when = train},
     {.op = "dropout_", .doc = "dropout in place", .draws_when = train},
-    {.op = "native_dropout", .doc = "dropout, and its mask", .draws_when = train},
+    {.op = "native_dropout",
+     .doc = "dropout, and its mask",
+     .draws_when = train,
+     .meta = rule<&native_dropout>},
+    {.op = "native_dropout_backward",
+     .doc = "the gradient of native_dropout",
+     .meta = rule<&native_dropout_backward>},
+    {.op = "bernoulli", .doc = "1 with probability x, else 0", .meta = rule<&bernoulli>},
+    {.op = "bernoulli.p", .doc = "1 with probability p, else 0", .meta = rule<&bernoulli_p>},
+    {.op = "poisson", .doc = "counts with these means", .meta = rule<&poisson>},
+    {.op = "_standard_gamma", .doc = "gamma variates", .meta = rule<&poisson>},
+    {.op = "multinomial", .doc = "numbers of drawn categories", .meta = rule<&multinomial>},
     {.op = "feature_dropout", .doc = "zeroes channels at random", .draws_when = train},
     {.op = "feature_dropout_", .doc = "feature_dropout in place", .draws_when = train},
     {.op = "alpha_dropout", .doc = "dropout that keeps mean and variance", .draws_when = train},
