@@ -1,8 +1,11 @@
 // The tracer, as a context manager.
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include <torch/csrc/Dtype.h>
 
 #include "bindings/areas.h"
 #include "bindings/tensor_caster.h"
@@ -24,6 +27,28 @@ std::shared_ptr<Captured> finish(Tracer& tracer, const std::vector<at::Tensor>& 
   return std::make_shared<Captured>(tracer.finish(outputs, tree));
 }
 
+// The keys are the names of TraceValue's properties.
+at::Tensor typed_input(BoundTracer& tracer, std::string name, nb::dict given) {
+  const auto dims = [&](const char* key) {
+    const auto numbers = nb::cast<std::vector<int64_t>>(given[key]);
+    return Dims(numbers.begin(), numbers.end());
+  };
+  TensorType type;
+  nb::handle dtype = given["dtype"];
+  if (!THPDtype_Check(dtype.ptr())) throw nb::type_error("a type needs a dtype");
+  type.dtype = reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
+  type.device = c10::Device(nb::cast<std::string>(given["device"]));
+  type.sizes = dims("shape");
+  type.strides = dims("strides");
+  type.offset = nb::cast<int64_t>(given["offset"]);
+  type.storage = nb::cast<StorageId>(given["storage"]);
+  type.nbytes = nb::cast<int64_t>(given["nbytes"]);
+  type.requires_grad = nb::cast<bool>(given["requires_grad"]);
+  type.conj = nb::cast<bool>(given["is_conj"]);
+  type.neg = nb::cast<bool>(given["is_neg"]);
+  return tracer.input(type, std::move(name));
+}
+
 }  // namespace
 
 void bind_capture(nb::module_& m) {
@@ -36,6 +61,8 @@ void bind_capture(nb::module_& m) {
             return t.input(real, std::move(name));
           },
           nb::arg("real"), nb::arg("name") = "", "A trace tensor like `real`.")
+      .def("typed_input", &typed_input, nb::arg("name"), nb::arg("type"),
+           "A trace tensor of the type that a dict describes.")
       .def("__enter__",
            [](nb::handle self) {
              auto& tracer = nb::cast<BoundTracer&>(self);
@@ -61,7 +88,8 @@ void bind_capture(nb::module_& m) {
       nb::arg("real"), nb::arg("how") = "this");
   m.def("check_types", &check_types, nb::arg("trace"), nb::arg("inputs"), nb::arg("bodies") = false,
         "Where running the trace differs from the types in it; '' where it does not.");
-  m.def("python_meta_calls", &python_meta_calls);
+  m.def("python_meta_calls", &python_meta_calls,
+        "{operator: how often its meta kernel, written in Python, has run on this thread}");
 }
 
 }  // namespace fulgurite

@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include "bindings/areas.h"
+#include "capture/infer.h"
 #include "ops/catalogue.h"
 #include "ops/facts.h"
 #include "ops/meta.h"
@@ -57,17 +58,18 @@ c10::IValue to_ivalue(const c10::Argument& parameter, nb::handle given) {
   return torch::jit::toIValue(given.ptr(), type);
 }
 
-// The results of the rule for an operator; None where it has no rule.
-nb::object infer_meta(const std::string& name, const std::string& overload, nb::list args) {
-  const c10::OperatorHandle op = handle(name, overload);
-  const c10::KernelFunction* rule = meta_rule(op);
-  if (!rule) return nb::none();
+torch::jit::Stack to_stack(const c10::OperatorHandle& op, nb::list args) {
   torch::jit::Stack stack;
   for (size_t i = 0; i < args.size(); ++i)
     stack.push_back(to_ivalue(op.schema().arguments()[i], args[i]));
+  return stack;
+}
+
+// Calls `f(&stack)`, with torch's errors as its Python classes.
+template <class F>
+nb::list results_of(torch::jit::Stack stack, F f) {
   try {
-    at::AutoDispatchBelowADInplaceOrView below;
-    rule->callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+    f(&stack);
   } catch (const c10::Error&) {
     torch::translate_exception_to_python(std::current_exception());
     throw nb::python_error();
@@ -78,21 +80,34 @@ nb::object infer_meta(const std::string& name, const std::string& overload, nb::
   return results;
 }
 
-// Nanoseconds that the rule takes for these arguments, on the average of `repeat` calls.
-double rule_cost(const std::string& name, const std::string& overload, nb::list args, int repeat) {
+// The results of the rule for an operator; None where it has no rule.
+nb::object infer_by_rule(const std::string& name, const std::string& overload, nb::list args) {
   const c10::OperatorHandle op = handle(name, overload);
   const c10::KernelFunction* rule = meta_rule(op);
-  torch::jit::Stack given;
-  for (size_t i = 0; i < args.size(); ++i)
-    given.push_back(to_ivalue(op.schema().arguments()[i], args[i]));
-  at::AutoDispatchBelowADInplaceOrView below;
+  if (!rule) return nb::none();
+  return results_of(to_stack(op, args), [&](torch::jit::Stack* stack) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    rule->callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
+  });
+}
+
+// The results by whatever kernel capture takes.
+nb::list infer_results(const std::string& name, const std::string& overload, nb::list args) {
+  const c10::OperatorHandle op = handle(name, overload);
+  return results_of(to_stack(op, args), [&](torch::jit::Stack* stack) { infer(op, stack); });
+}
+
+// Nanoseconds that capture takes to infer the results for these arguments, on the average.
+double infer_cost(const std::string& name, const std::string& overload, nb::list args, int repeat) {
+  const c10::OperatorHandle op = handle(name, overload);
+  const torch::jit::Stack given = to_stack(op, args);
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repeat; ++i) {
     torch::jit::Stack stack = given;
-    rule->callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+    infer(op, &stack);
   }
-  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-  return spent.count() / repeat;
+  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+  return taken.count() / repeat;
 }
 
 std::vector<std::string> record_names(bool with_rule) {
@@ -108,8 +123,9 @@ std::vector<std::string> record_names(bool with_rule) {
 void bind_ops(nb::module_& m) {
   m.def("op_facts", &facts, nb::arg("name"), nb::arg("overload") = "");
   m.def("functional_form", &form, nb::arg("name"), nb::arg("overload") = "");
-  m.def("infer_meta", &infer_meta, nb::arg("name"), nb::arg("overload"), nb::arg("args"));
-  m.def("rule_cost", &rule_cost, nb::arg("name"), nb::arg("overload"), nb::arg("args"),
+  m.def("infer_by_rule", &infer_by_rule, nb::arg("name"), nb::arg("overload"), nb::arg("args"));
+  m.def("infer", &infer_results, nb::arg("name"), nb::arg("overload"), nb::arg("args"));
+  m.def("infer_cost", &infer_cost, nb::arg("name"), nb::arg("overload"), nb::arg("args"),
         nb::arg("repeat") = 1000);
   m.def(
       "has_rule",

@@ -68,11 +68,21 @@ void mark(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack)
   op.redispatchBoxed(keys & strictly_below(kMark), stack);
 }
 
+// A meta kernel makes a meta tensor: no argument says so to the dispatcher.
+bool makes_meta(const c10::OperatorHandle& op, const Stack& stack) {
+  const OpInfo& info = op_info(op);
+  if (info.facts->device_arg < 0) return false;
+  const c10::IValue& device = torch::jit::peek(stack, info.facts->device_arg, info.arguments);
+  return device.isDevice() && device.toDevice().is_meta();
+}
+
 void below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const c10::DispatchKeySet rest = keys & strictly_below(kBelow);
   if (inferring()) {
     if (rest.has_backend(c10::BackendComponent::MetaBit))
       call_meta_kernel(op, rest, stack);
+    else if (makes_meta(op, *stack))
+      call_meta_kernel(op, c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
     else
       op.redispatchBoxed(rest, stack);
     return;

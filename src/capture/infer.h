@@ -1,6 +1,9 @@
 // Result types by meta kernels, outside of any capture.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "ir/trace.h"
 
 namespace fulgurite {
@@ -16,7 +19,8 @@ Call& emit(Trace& trace, const c10::OperatorHandle& op, std::vector<Arg> args);
 // The same, for an operator with one tensor result.
 ValueId emit1(Trace& trace, const c10::OperatorHandle& op, std::vector<Arg> args);
 
-// How many Python meta kernels have been called on this thread.
-int64_t python_meta_calls();
+// How often a meta kernel written in Python has been called on this thread, by operator
+// ("aten::add.Tensor").
+const std::map<std::string, int64_t>& python_meta_calls();
 
 }  // namespace fulgurite

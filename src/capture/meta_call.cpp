@@ -11,7 +11,7 @@ namespace fulgurite {
 namespace {
 
 thread_local int inferring_depth = 0;
-thread_local int64_t python_calls = 0;
+thread_local std::map<std::string, int64_t> python_calls;
 
 struct MetaKernel {
   const c10::KernelFunction* kernel = nullptr;  // null: the one that the dispatcher would take
@@ -47,7 +47,7 @@ MetaKernel choose(const c10::OperatorHandle& op) {
 bool inferring() { return inferring_depth > 0; }
 Inferring::Inferring() { ++inferring_depth; }
 Inferring::~Inferring() { --inferring_depth; }
-int64_t python_meta_calls() { return python_calls; }
+const std::map<std::string, int64_t>& python_meta_calls() { return python_calls; }
 
 void call_meta_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                       torch::jit::Stack* stack) {
@@ -68,7 +68,7 @@ void call_meta_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
       *choice.declined = true;
     }
   }
-  python_calls += choice.python;
+  if (choice.python) ++python_calls[c10::toString(op.operator_name())];
   op.redispatchBoxed(keys, stack);
 }
 

@@ -1,7 +1,7 @@
-"""Compares meta rules with the real kernels, call by call, below autograd.
+"""Compares inferred result types with the real kernels', call by call, below autograd.
 
-`Checker` is a dispatch mode: every operator call that comes by and has a rule is also inferred, from meta twins of its
-arguments, and the geometry of the results, or the class of the error, must be the same.
+`Checker` is a dispatch mode: every operator call that comes by is also inferred, from meta twins of
+its arguments, and the geometry of the results, or the class of the error, must be the same.
 """
 
 import collections
@@ -11,10 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fulgurite import _C
 
+ERRORS = (RuntimeError, IndexError, ValueError, TypeError)
 
 
-def rule_name(func):
-    schema = func._schema
+def short_name(schema):
     name = schema.name.removeprefix("aten::")
     return f"{name}.{schema.overload_name}" if schema.overload_name else name
 
@@ -27,9 +27,6 @@ def ruled_overloads():
         if full.startswith("aten::") and _C.has_rule(name, overload):
             rules.add(full.removeprefix("aten::"))
     return rules
-
-
-RULES = ruled_overloads()
 
 
 def written_out(schema, args, kwargs):
@@ -55,7 +52,8 @@ class Twins:
         key = real.untyped_storage()._cdata
         if key not in self.of_storage:
             n = real.untyped_storage().nbytes()
-            self.of_storage[key] = torch.empty(n, dtype=torch.uint8, device="meta").untyped_storage()
+            flat = torch.empty(n, dtype=torch.uint8, device="meta")
+            self.of_storage[key] = flat.untyped_storage()
         return self.of_storage[key]
 
     def tensor(self, real):
@@ -86,6 +84,10 @@ def flat(results):
             yield r
 
 
+def tensors(values):
+    return [v for v in flat(values) if isinstance(v, torch.Tensor)]
+
+
 def geometry(t):
     return (tuple(t.size()), tuple(t.stride()), t.dtype, t.storage_offset())
 
@@ -101,10 +103,11 @@ def describe(v):
 def compare(real, inferred, twins):
     """What is wrong with one result, or None."""
     if not isinstance(real, torch.Tensor) or not isinstance(inferred, torch.Tensor):
-        return None if type(real) is type(inferred) else f"{describe(real)} inferred as {describe(inferred)}"
+        same = type(real) is type(inferred)
+        return None if same else f"{describe(real)} inferred as {describe(inferred)}"
     if geometry(real) != geometry(inferred):
         return f"{geometry(real)} inferred as {geometry(inferred)}"
-    # A kernel may use a larger storage for a while; a smaller one than inferred would be an error.
+    # A kernel may use a larger storage for a while; one smaller than inferred would be an error.
     if inferred.untyped_storage().nbytes() > real.untyped_storage().nbytes():
         return f"{describe(real)} is inferred with a storage that is too large"
     if (id(real) in twins.of_tensor) != any(inferred is t for t in twins.of_tensor.values()):
@@ -128,55 +131,80 @@ class Silence(TorchDispatchMode):
         raise AssertionError(f"a rule dispatches to {func}")
 
 
-def infer(func, metas):
+def infer_by_rule(schema, metas):
     with Silence():
-        return _C.infer_meta(func._schema.name, func._schema.overload_name, metas)
+        return _C.infer_by_rule(schema.name, schema.overload_name, metas)
+
+
+def infer_as_capture(schema, metas):
+    return _C.infer(schema.name, schema.overload_name, metas)
 
 
 class Checker(TorchDispatchMode):
-    def __init__(self, rules=None):
+    """`names`: the operators to look at, None for all that do not read data."""
+
+    def __init__(self, infer, names=None):
         super().__init__()
-        self.rules = RULES if rules is None else rules
-        self.calls = collections.Counter()  # rule -> calls compared
-        self.errors = collections.Counter()  # rule -> errors compared
-        self.wrong = {}  # rule -> the first difference
-        self.undetected = {}  # rule -> the first error that the rule does not raise
+        self.infer, self.names = infer, names
+        self.calls = collections.Counter()  # operator -> calls compared
+        self.errors = collections.Counter()  # operator -> errors compared
+        self.wrong = {}  # operator -> the first difference
+        self.undetected = {}  # operator -> the first error that is not inferred
         self.label = ""
 
-    def blame(self, name, what, args):
-        self.wrong.setdefault(name, f"{self.label}: {name}({', '.join(map(describe, args))}): {what}")
+    def looks_at(self, schema):
+        if self.names is not None:
+            return short_name(schema) in self.names
+        return not _C.op_facts(schema.name, schema.overload_name)["reads_data"]
+
+    def note(self, where, schema, args, what):
+        name = short_name(schema)
+        where.setdefault(name, f"{self.label}: {name}({', '.join(args)}): {what}")
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        name = rule_name(func)
-        if name not in self.rules:
+        schema = func._schema
+        if not self.looks_at(schema):
             return func(*args, **kwargs)
-        full = written_out(func._schema, args, kwargs)
+        full = written_out(schema, args, kwargs)
+        before = list(map(describe, full))
         twins = Twins()
         metas = twins.value(full)
-        before = list(map(describe, full))
         try:
             out = func(*args, **kwargs)
-        except (RuntimeError, IndexError, ValueError, TypeError) as real:
-            try:
-                infer(func, metas)
-                self.undetected.setdefault(name, f"{self.label}: {name}({', '.join(before)}): {real}")
-            except (RuntimeError, IndexError, ValueError, TypeError) as inferred:
-                self.errors[name] += 1
-                if type(inferred) is not type(real):
-                    self.blame(name, f"{real!r} inferred as {inferred!r}", full)
+        except ERRORS as real:
+            self.check_error(schema, metas, before, real)
             raise
         try:
-            inferred = infer(func, metas)
-        except Exception as e:
-            self.blame(name, f"raises {e!r}", full)
+            inferred = self.infer(schema, metas)
+        except NotImplementedError as refusal:
+            if not str(refusal).startswith("its result is"):  # of a kind that no trace can hold
+                self.note(self.wrong, schema, before, f"raises {refusal!r}")
             return out
-        self.calls[name] += 1
-        results = out if len(func._schema.returns) != 1 else (out,)
-        results, inferred = list(flat(results)), list(flat(inferred))
+        except Exception as e:
+            self.note(self.wrong, schema, before, f"raises {e!r}")
+            return out
+        self.calls[short_name(schema)] += 1
+        results = list(flat(out if len(schema.returns) != 1 else (out,)))
+        inferred = list(flat(inferred))
         if len(results) != len(inferred):
-            self.blame(name, f"{len(results)} results, {len(inferred)} inferred", full)
-        for r, i in zip(results, inferred):
+            what = f"{len(results)} results, {len(inferred)} inferred"
+            self.note(self.wrong, schema, before, what)
+        # Arguments may have been given another geometry.
+        pairs = [*zip(results, inferred), *zip(tensors(full), tensors(metas))]
+        for r, i in pairs:
             if what := compare(r, i, twins):
-                self.wrong.setdefault(name, f"{self.label}: {name}({', '.join(before)}): {what}")
+                self.note(self.wrong, schema, before, what)
         return out
+
+    def check_error(self, schema, metas, before, real):
+        try:
+            self.infer(schema, metas)
+        except ERRORS as inferred:
+            self.errors[short_name(schema)] += 1
+            if type(inferred) is not type(real):
+                self.note(self.wrong, schema, before, f"{real!r} inferred as {inferred!r}")
+        except Exception as inferred:
+            self.note(self.wrong, schema, before, f"{real!r} inferred as {inferred!r}")
+        else:
+            self.note(self.undetected, schema, before, str(real))

@@ -6,7 +6,7 @@
 namespace fulgurite::catalogue_families {
 
 extern const std::span<const OpRecord> attention, convolution_family, effects, embeddings,
-    factories, indexing, layers, linear_algebra, losses, norms, optimizers, pointwise, pooling,
-    random, reductions, views;
+    factories, indexing, layers, layouts, linear_algebra, losses, norms, optimizers, pointwise,
+    pooling, products, random, reductions, views;
 
 }  // namespace fulgurite::catalogue_families

@@ -78,6 +78,37 @@ Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& sour
   return empty(at::infer_size(self.sizes(), mask.sizes()), self.scalar_type());
 }
 
+Tensor masked_scatter_backward(const Tensor& grad, const Tensor&, IntArrayRef sizes) {
+  return empty(sizes, grad.scalar_type());
+}
+
+Tensor nonzero_static(const Tensor& self, int64_t size, int64_t) {
+  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+  return empty({size, self.dim()}, at::kLong);
+}
+
+Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> size) {
+  TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  TORCH_CHECK(is_index(repeats), "repeats has to be Long or Int tensor");
+  TORCH_CHECK_NOT_IMPLEMENTED(size.has_value(), "the size depends on the data of repeats");
+  return empty({*size}, repeats.scalar_type());
+}
+
+Tensor narrow_copy(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
+  TORCH_CHECK(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
+  TORCH_CHECK(length >= 0, "narrow(): length must be non-negative.");
+  TORCH_CHECK(dim < self.dim(), "Expected dim < self.dim()");
+  dim = c10::maybe_wrap_dim(dim, self.dim());
+  const int64_t n = self.size(dim);
+  if (start != n) start = c10::maybe_wrap_dim(start, n);
+  TORCH_CHECK(start <= n - length, "start (", start, ") + length (", length,
+              ") exceeds dimension size (", n, ").");
+  if (length == n) return like(self);
+  at::DimVector sizes(self.sizes());
+  sizes[dim] = length;
+  return empty(sizes, self.scalar_type());
+}
+
 // Scatters into views: a copy of the whole storage of what is written into.
 
 Tensor clone_preserving_strides(const Tensor& self) {
@@ -163,6 +194,16 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "masked_scatter",
      .doc = "the next of the source where the mask holds, else x",
      .meta = rule<&masked_scatter>},
+    {.op = "masked_scatter_backward",
+     .doc = "the gradient of masked_scatter's source",
+     .meta = rule<&masked_scatter_backward>},
+    {.op = "nonzero_static",
+     .doc = "where the elements that are not 0 are, as many as are asked for",
+     .meta = rule<&nonzero_static>},
+    {.op = "repeat_interleave.Tensor",
+     .doc = "each number as often as it says",
+     .meta = rule<&repeat_interleave>},
+    {.op = "narrow_copy", .doc = "a copy of a range of slices", .meta = rule<&narrow_copy>},
     {.op = "select_scatter", .doc = "a copy with a slice replaced", .meta = rule<&select_scatter>},
     {.op = "slice_scatter",
      .doc = "a copy with a range of slices replaced",

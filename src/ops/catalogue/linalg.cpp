@@ -1,92 +1,21 @@
-// Products, solvers, distances and Fourier transforms.
+// Solvers, factorisations, distances and Fourier transforms.
 #include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/LinearAlgebraUtils.h>
 
 #include "base/error.h"
 #include "ops/catalogue/families.h"
-#include "ops/meta/iterator.h"
+#include "ops/meta/tensors.h"
 
 namespace fulgurite::catalogue_families {
 namespace {
 
 using namespace meta;
-using at::Scalar;
-using Optional = std::optional<Tensor>;
 using Pair = std::tuple<Tensor, Tensor>;
 
 // A batch of matrices of these sizes, each column-major.
 Tensor column_major(IntArrayRef sizes, ScalarType dtype) {
   return strided(sizes, at::native::batched_matrix_contiguous_strides(sizes, true), dtype);
-}
-
-// Products.
-
-Tensor dot(const Tensor& self, const Tensor& other) {
-  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(),
-              "D and ", other.dim(), "D tensors");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(),
-              "dot : expected both vectors to have same dtype, but found ", self.scalar_type(),
-              " and ", other.scalar_type());
-  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor ",
-              self.sizes(), " and src ", other.sizes(),
-              " to have the same number of elements, "
-              "but got ",
-              self.numel(), " and ", other.numel(), " elements respectively");
-  return empty({}, self.scalar_type());
-}
-Tensor mv(const Tensor& self, const Tensor& vec) {
-  TORCH_CHECK(self.dim() == 2 && vec.dim() == 1, "vector + matrix @ vector expected, got 1, ",
-              self.dim(), ", ", vec.dim());
-  TORCH_CHECK(self.size(1) == vec.size(0), "size mismatch, got input (", self.size(0), "), mat (",
-              self.sizes(), "), vec (", vec.size(0), ")");
-  TORCH_CHECK(self.scalar_type() == vec.scalar_type(),
-              "expected mat and vec to have the same "
-              "dtype, but got ",
-              self.scalar_type(), " and ", vec.scalar_type());
-  return empty({self.size(0)}, self.scalar_type());
-}
-Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar&,
-              const Scalar&) {
-  TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
-  TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
-  TORCH_CHECK(batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1),
-              "batch1 and batch2 do not fit: ", batch1.sizes(), ", ", batch2.sizes());
-  const std::array sizes{batch1.size(1), batch2.size(2)};
-  TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "The expanded size of the tensor ",
-              self.sizes(), " must match ", IntArrayRef(sizes));
-  return empty(sizes, self.scalar_type());
-}
-Tensor int_mm(const Tensor& self, const Tensor& mat2) {
-  TORCH_CHECK(self.dim() == 2 && mat2.dim() == 2 && self.size(1) == mat2.size(0),
-              "mat1 and mat2 shapes cannot be multiplied");
-  TORCH_CHECK(self.scalar_type() == at::kChar || self.scalar_type() == at::kByte,
-              "self must be uint8 or int8, got ", self.scalar_type());
-  TORCH_CHECK(mat2.scalar_type() == at::kChar, "mat2 must be int8, got ", mat2.scalar_type());
-  return empty({self.size(0), mat2.size(1)}, at::kInt);
-}
-Tensor grouped_mm(const Tensor& a, const Tensor& b, const Optional& offsets, const Optional& bias,
-                  std::optional<ScalarType> dtype) {
-  const bool flat_a = a.dim() == 2, flat_b = b.dim() == 2;
-  TORCH_CHECK((flat_a || a.dim() == 3) && (flat_b || b.dim() == 3), "mat_a has to be 2 or 3d");
-  TORCH_CHECK((flat_a && flat_b) || a.size(-1) == b.size(-2),
-              "contraction dimension of mat_a and mat_b must match");
-  TORCH_CHECK(defined(offsets) == (flat_a || flat_b),
-              "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are "
-              "3d");
-  at::DimVector sizes;
-  if (flat_a && flat_b)
-    sizes = {offsets->size(0), a.size(0), b.size(1)};
-  else if (flat_a || flat_b)
-    sizes = {a.size(-2), b.size(-1)};
-  else
-    sizes = {a.size(0), a.size(1), b.size(-1)};
-  const ScalarType type = dtype.value_or(a.scalar_type());
-  // Rows start at multiples of 16 bytes.
-  const int64_t aligned = 16 / static_cast<int64_t>(c10::elementSize(type));
-  const int64_t row = (sizes.back() + aligned - 1) / aligned * aligned;
-  if (sizes.size() == 2) return strided(sizes, {row, 1}, type);
-  return strided(sizes, {sizes[1] * row, row, 1}, type);
 }
 
 // Solvers.
@@ -135,13 +64,24 @@ Tensor householder_product(const Tensor& self, const Tensor& tau) {
               "does not match input dtype");
   return column_major(self.sizes(), self.scalar_type());
 }
-Tensor ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool, bool) {
+Tensor ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left, bool) {
   TORCH_CHECK(self.dim() >= 2 && other.dim() >= 2,
               "torch.ormqr: input must have at least 2 "
               "dimensions.");
   TORCH_CHECK(self.dim() == other.dim() && self.dim() - tau.dim() == 1,
               "torch.ormqr: Expected other to have as many dimensions as input, and tau one less");
+  TORCH_CHECK(tau.size(-1) == std::min(other.size(left ? -2 : -1), self.size(-1)),
+              "torch.ormqr: tau.shape[-1] must be equal to the smaller of the sizes that meet");
   return column_major(other.sizes(), self.scalar_type());
+}
+Pair geqrf(const Tensor& self) {
+  TORCH_CHECK(self.dim() >= 2, "torch.geqrf: input must have at least 2 dimensions.");
+  at::DimVector tau(self.sizes().slice(0, self.dim() - 2));
+  tau.push_back(std::min(self.size(-2), self.size(-1)));
+  return {column_major(self.sizes(), self.scalar_type()), empty(tau, self.scalar_type())};
+}
+Tensor cholesky_solve(const Tensor& self, const Tensor&, bool) {
+  return column_major(self.sizes(), self.scalar_type());
 }
 Tensor matrix_exp(const Tensor& self) {
   check_square(self, "linalg.matrix_exp");
@@ -263,14 +203,6 @@ Tensor fft_c2r(const Tensor& self, IntArrayRef dims, int64_t normalization, int6
 }
 
 constexpr auto records = checked(std::to_array<OpRecord>({
-    {.op = "dot", .doc = "sum(x * y)", .meta = rule<&dot>},
-    {.op = "vdot", .doc = "sum(conj(x) * y)", .meta = rule<&dot>},
-    {.op = "mv", .doc = "matrix by vector", .meta = rule<&mv>},
-    {.op = "addbmm", .doc = "x plus the sum of products of matrices", .meta = rule<&addbmm>},
-    {.op = "_int_mm", .doc = "product of matrices of bytes", .meta = rule<&int_mm>},
-    {.op = "_grouped_mm",
-     .doc = "products of matrices of several sizes",
-     .meta = rule<&grouped_mm>},
     {.op = "linalg_solve_triangular",
      .doc = "solves triangular systems",
      .meta = rule<&solve_triangular>},
@@ -278,6 +210,10 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "cholesky_inverse",
      .doc = "the inverse, from the Cholesky factor",
      .meta = rule<&cholesky_inverse>},
+    {.op = "_cholesky_solve_helper",
+     .doc = "solves systems, from the Cholesky factor",
+     .meta = rule<&cholesky_solve>},
+    {.op = "geqrf", .doc = "a QR factorisation in LAPACK's form", .meta = rule<&geqrf>},
     {.op = "linalg_eig", .doc = "eigenvalues and eigenvectors", .meta = rule<&eig>},
     {.op = "_linalg_eigvals", .doc = "eigenvalues", .meta = rule<&eigvals>},
     {.op = "linalg_householder_product",

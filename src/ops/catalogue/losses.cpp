@@ -104,6 +104,32 @@ Pair multilabel_margin_loss(const Tensor& self, const Tensor& target, int64_t re
           empty(target.sizes(), self.scalar_type())};
 }
 
+Tensor multi_margin_loss_backward(const Tensor&, const Tensor& self, const Tensor& target,
+                                  const Scalar& p, const Scalar&, const Optional& weight, int64_t) {
+  TORCH_CHECK(p.equal(1) || p.equal(2), "only p == 1 and p == 2 supported");
+  int64_t frames = 0, classes = 0;
+  at::native::multi_margin_loss_shape_check(frames, classes, self.dim(), self, target, weight);
+  return contiguous_like(self);
+}
+Tensor multilabel_margin_loss_backward(const Tensor&, const Tensor& self, const Tensor& target,
+                                       int64_t, const Tensor& is_target) {
+  int64_t frames = 0, classes = 0;
+  at::native::multilabel_margin_loss_shape_check(frames, classes, self.dim(), self, target);
+  check_same_size(target, is_target);
+  return contiguous_like(self);
+}
+
+// Connectionist temporal classification.
+Tensor ctc_loss_backward(const Tensor&, const Tensor& log_probs, const Tensor&, IntArrayRef,
+                         IntArrayRef, const Tensor&, const Tensor&, int64_t, bool) {
+  return contiguous_like(log_probs);
+}
+Tensor ctc_loss_backward_tensors(const Tensor&, const Tensor& log_probs, const Tensor&,
+                                 const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                 int64_t, bool) {
+  return contiguous_like(log_probs);
+}
+
 constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "ctc_loss.IntList", .doc = "labels without an alignment", .checks_data = true},
     {.op = "ctc_loss.Tensor", .doc = "labels without an alignment", .checks_data = true},
@@ -136,6 +162,18 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "multilabel_margin_loss_forward",
      .doc = "the margin of some classes over the others",
      .meta = rule<&multilabel_margin_loss>},
+    {.op = "multi_margin_loss_backward",
+     .doc = "the gradient of multi_margin_loss",
+     .meta = rule<&multi_margin_loss_backward>},
+    {.op = "multilabel_margin_loss_backward",
+     .doc = "the gradient of multilabel_margin_loss_forward",
+     .meta = rule<&multilabel_margin_loss_backward>},
+    {.op = "_ctc_loss_backward",
+     .doc = "the gradient of _ctc_loss",
+     .meta = rule<&ctc_loss_backward>},
+    {.op = "_ctc_loss_backward.Tensor",
+     .doc = "the gradient of _ctc_loss.Tensor",
+     .meta = rule<&ctc_loss_backward_tensors>},
     {.op = "_ctc_loss", .doc = "connectionist temporal classification", .fixed_shape = true},
 }));
 

@@ -3,7 +3,7 @@
 #include <ATen/native/layer_norm.h>
 
 #include "ops/catalogue/families.h"
-#include "ops/meta/tensors.h"
+#include "ops/meta/writing.h"
 
 namespace fulgurite::catalogue_families {
 namespace {
@@ -114,6 +114,25 @@ Triple batch_norm_no_training(const Tensor& input, const Optional& weight, const
                               const Tensor& mean, const Tensor& var, double, double) {
   return batch_norm_results(input, value_of(weight), value_of(bias), mean, var, false);
 }
+using Outs = std::tuple<Tensor&, Tensor&, Tensor&>;
+Outs batch_norm_out(const Tensor& input, const Optional& weight, const Optional& bias,
+                    const Optional& mean, const Optional& var, bool train, double, double,
+                    Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  const auto [like_out, like_mean, like_invstd] = batch_norm_results(
+      input, value_of(weight), value_of(bias), value_of(mean), value_of(var), train);
+  take_geometry(out, contiguous_like(like_out));
+  if (train) {
+    take_geometry(save_mean, like_mean);
+    take_geometry(save_invstd, like_invstd);
+  }
+  return {out, save_mean, save_invstd};
+}
+Outs batch_norm_legit_out(const Tensor& input, const Optional& weight, const Optional& bias,
+                          Tensor& mean, Tensor& var, bool train, double momentum, double eps,
+                          Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  return batch_norm_out(input, weight, bias, mean, var, train, momentum, eps, out, save_mean,
+                        save_invstd);
+}
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> batch_norm_functional(
     const Tensor& input, const Optional& weight, const Optional& bias, const Tensor& mean,
     const Tensor& var, bool train, double, double) {
@@ -198,7 +217,11 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .hidden_writes = running("training")},
     {.op = "native_batch_norm.out",
      .doc = "native_batch_norm into given tensors",
-     .hidden_writes = running("training")},
+     .hidden_writes = running("training"),
+     .meta = rule<&batch_norm_out>},
+    {.op = "_native_batch_norm_legit.out",
+     .doc = "_native_batch_norm_legit into given tensors",
+     .meta = rule<&batch_norm_legit_out>},
     {.op = "cudnn_batch_norm",
      .doc = "native_batch_norm by cuDNN",
      .hidden_writes = running("training")},

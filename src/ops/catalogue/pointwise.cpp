@@ -149,6 +149,7 @@ Tensor glu_backward(const Tensor& grad, const Tensor& self, int64_t dim) {
   TORCH_CHECK(n % 2 == 0, "Halving dimension must be even, but dimension ", dim, " is size ", n);
   return contiguous_like(self);
 }
+Tensor mish_backward(const Tensor& grad, const Tensor& self) { return binary(grad, self); }
 Tensor prelu(const Tensor& self, const Tensor& weight) { return same_dtype({self, weight}); }
 Pair prelu_backward(const Tensor& grad, const Tensor& self, const Tensor& weight) {
   const Tensor result = same_dtype({self, weight, grad});
@@ -221,6 +222,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "the gradient of log_sigmoid_forward",
      .meta = rule<&log_sigmoid_backward>},
     {.op = "glu_backward", .doc = "the gradient of glu", .meta = rule<&glu_backward>},
+    {.op = "mish_backward", .doc = "the gradient of mish", .meta = rule<&mish_backward>},
     {.op = "_prelu_kernel", .doc = "x where positive, else weight * x", .meta = rule<&prelu>},
     {.op = "_prelu_kernel_backward",
      .doc = "the gradients of _prelu_kernel",

@@ -277,6 +277,11 @@ Pair grid_sampler_backward(const Tensor& grad, const Tensor& input, const Tensor
   return {mask[0] ? contiguous_like(input) : Tensor(), contiguous_like(grid)};
 }
 
+Tensor fractional_max_pool3d_backward(const Tensor&, const Tensor& self, IntArrayRef, IntArrayRef,
+                                      const Tensor&) {
+  return contiguous_like(self);
+}
+
 constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "max_pool1d", .doc = "the largest of each window", .checks_data = true},
     {.op = "_adaptive_avg_pool2d",
@@ -297,6 +302,9 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "max_pool3d_with_indices_backward",
      .doc = "the gradient of max_pool3d_with_indices",
      .meta = rule<&max_pool3d_backward>},
+    {.op = "fractional_max_pool3d_backward",
+     .doc = "the gradient of fractional_max_pool3d",
+     .meta = rule<&fractional_max_pool3d_backward>},
     {.op = "max_unpool2d", .doc = "puts maxima back", .meta = rule<&max_unpool2d>},
     {.op = "max_unpool3d", .doc = "puts maxima back", .meta = rule<&max_unpool3d>},
     {.op = "reflection_pad2d",

@@ -19,6 +19,7 @@ Tensor multinomial(const Tensor& self, int64_t samples, bool replacement, Genera
   TORCH_CHECK(
       at::isFloatingType(self.scalar_type()),
       "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
+  TORCH_CHECK(self.size(-1) <= int64_t{1} << 24, "number of categories cannot exceed 2^24");
   TORCH_CHECK(samples > 0, "cannot sample n_sample <= 0 samples");
   TORCH_CHECK(replacement || samples <= self.size(-1),
               "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
@@ -35,7 +36,8 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& self, double, std::optio
 Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be Bool Scalar Type",
               mask.scalar_type());
-  return binary(grad, mask);
+  // The scale is a Python float.
+  return binary(binary(grad, mask), number(1.0));
 }
 
 constexpr std::array<const char*, 2> train{"train"}, training{"training"},

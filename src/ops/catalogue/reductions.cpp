@@ -42,7 +42,7 @@ Tensor trace(const Tensor& self) {
   return empty({}, at::native::get_dtype_from_self(self, {}, true));
 }
 Tensor dist(const Tensor& self, const Tensor& other, const Scalar&) {
-  return empty({}, self.scalar_type());
+  return empty({}, c10::toRealValueType(self.scalar_type()));
 }
 Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
   TORCH_CHECK(bins > 0, "bins must be > 0");
@@ -94,6 +94,93 @@ Pair kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim) {
   const int64_t n = self.dim() > 0 ? self.size(dim) : 1;
   TORCH_CHECK(k >= 1 && k <= n, "kthvalue(): selected number k out of range for dimension ", dim);
   return chosen(self, dim, keepdim, "kthvalue()");
+}
+
+// Histograms.
+
+void check_weight(const Tensor& self, const std::optional<Tensor>& weight) {
+  if (!defined(weight)) return;
+  TORCH_CHECK(self.scalar_type() == weight->scalar_type(),
+              "torch.histogramdd: input tensor and weight tensor should have the same dtype");
+}
+void check_real(const Tensor& self) {
+  TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble,
+                              "histogram is not implemented for ", self.scalar_type());
+}
+Pair histogram_bins(const Tensor& self, const Tensor& bins, const std::optional<Tensor>& weight,
+                    bool) {
+  check_real(self);
+  check_weight(self, weight);
+  TORCH_CHECK(self.scalar_type() == bins.scalar_type() && bins.dim() == 1 && bins.numel() > 0,
+              "torch.histogramdd: input tensor and bins tensors should have the same dtype, and "
+              "bins tensors one dimension and at least one element");
+  TORCH_CHECK(!defined(weight) || weight->sizes() == self.sizes(),
+              "torch.histogram: if weight tensor is provided it should have the same shape as the "
+              "input tensor");
+  return {empty({bins.numel() - 1}, self.scalar_type()), empty({bins.numel()}, bins.scalar_type())};
+}
+Pair histogram(const Tensor& self, int64_t bins, std::optional<at::ArrayRef<double>> range,
+               const std::optional<Tensor>& weight, bool) {
+  check_real(self);
+  check_weight(self, weight);
+  TORCH_CHECK(bins > 0, "torch.histogramdd(): bins must be positive");
+  TORCH_CHECK(!range || range->size() == 2,
+              "torch.histogramdd: for a 1-dimensional histogram "
+              "range should have 2 elements");
+  return {empty({bins}, self.scalar_type()), empty({bins + 1}, self.scalar_type())};
+}
+void check_points(const Tensor& self, size_t bins) {
+  check_real(self);
+  TORCH_CHECK(self.dim() >= 2, "torch.histogramdd: input tensor should have at least 2 dimensions");
+  TORCH_CHECK(self.size(-1) == static_cast<int64_t>(bins), "torch.histogramdd: expected ",
+              self.size(-1), " sequences of bin edges for a ", self.size(-1),
+              "-dimensional histogram but got ", bins);
+}
+std::vector<Tensor> histogramdd_edges(const Tensor& self, IntArrayRef bins,
+                                      std::optional<at::ArrayRef<double>>,
+                                      const std::optional<Tensor>& weight, bool) {
+  check_points(self, bins.size());
+  check_weight(self, weight);
+  std::vector<Tensor> edges;
+  for (int64_t n : bins) edges.push_back(empty({n + 1}, self.scalar_type()));
+  return edges;
+}
+Tensor histogramdd(const Tensor& self, IntArrayRef bins, std::optional<at::ArrayRef<double>>,
+                   const std::optional<Tensor>& weight, bool) {
+  check_points(self, bins.size());
+  check_weight(self, weight);
+  return empty(bins, self.scalar_type());
+}
+Tensor histogramdd_bins(const Tensor& self, at::TensorList bins,
+                        const std::optional<Tensor>& weight, bool) {
+  check_points(self, bins.size());
+  check_weight(self, weight);
+  at::DimVector sizes;
+  for (const Tensor& edges : bins) sizes.push_back(edges.numel() - 1);
+  return empty(sizes, self.scalar_type());
+}
+
+// Segments of one dimension.
+Tensor segment_reduce(const Tensor& data, c10::string_view, const std::optional<Tensor>& lengths,
+                      const std::optional<Tensor>&, const std::optional<Tensor>& offsets,
+                      int64_t axis, bool, const std::optional<Scalar>&) {
+  TORCH_CHECK(defined(lengths) || defined(offsets),
+              "segment_reduce(): Either lengths or offsets must be defined.");
+  const Tensor& segments = defined(offsets) ? *offsets : *lengths;
+  axis = c10::maybe_wrap_dim(axis, data.dim());
+  TORCH_CHECK(data.dim() >= segments.dim() && axis == segments.dim() - 1,
+              "segment_reduce(): Expected axis to be the last dimension of lengths or offsets but "
+              "got ",
+              axis, ".");
+  at::DimVector sizes(data.sizes());
+  sizes[axis] = segments.size(axis) - (defined(offsets) ? 1 : 0);
+  return empty(sizes, data.scalar_type());
+}
+Tensor segment_reduce_backward(const Tensor& grad, const Tensor&, const Tensor& data,
+                               c10::string_view, const std::optional<Tensor>&,
+                               const std::optional<Tensor>&, int64_t,
+                               const std::optional<Scalar>&) {
+  return empty(data.sizes(), grad.scalar_type());
 }
 
 // Along a dimension, of the same size.
@@ -168,6 +255,23 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "trace", .doc = "the sum of the diagonal", .meta = rule<&trace>},
     {.op = "dist", .doc = "the norm of a difference", .meta = rule<&dist>},
     {.op = "histc", .doc = "counts of elements per bin", .meta = rule<&histc>},
+    {.op = "histogram.bins_tensor",
+     .doc = "counts of elements between given edges",
+     .meta = rule<&histogram_bins>},
+    {.op = "histogram.bin_ct", .doc = "counts per bin, and the edges", .meta = rule<&histogram>},
+    {.op = "_histogramdd_bin_edges",
+     .doc = "the edges of histogramdd's bins",
+     .meta = rule<&histogramdd_edges>},
+    {.op = "_histogramdd_from_bin_cts",
+     .doc = "counts of points per bin",
+     .meta = rule<&histogramdd>},
+    {.op = "_histogramdd_from_bin_tensors",
+     .doc = "counts of points between given edges",
+     .meta = rule<&histogramdd_bins>},
+    {.op = "segment_reduce", .doc = "reduces segments", .meta = rule<&segment_reduce>},
+    {.op = "_segment_reduce_backward",
+     .doc = "the gradient of segment_reduce",
+     .meta = rule<&segment_reduce_backward>},
     {.op = "nansum", .doc = "sums without NaN", .meta = rule<&nansum>},
     {.op = "var.correction", .doc = "variances", .meta = rule<&variance>},
     {.op = "std.correction", .doc = "standard deviations", .meta = rule<&variance>},

@@ -4,25 +4,12 @@
 
 #include "ops/facts.h"
 #include "ops/meta.h"
-#include "ops/meta/tensors.h"
 
 namespace fulgurite::meta {
 namespace {
 
 using c10::IValue;
 using torch::jit::Stack;
-
-// As the kernels treat an out= argument: it keeps its strides where it has the right size.
-void take_geometry(const Tensor& out, const Tensor& result) {
-  if (out.sizes() == result.sizes()) return;
-  at::native::resize_output_check(out, result.sizes());
-  c10::TensorImpl* impl = out.unsafeGetTensorImpl();
-  impl->set_sizes_and_strides(result.sizes(), result.strides(), out.storage_offset());
-  const size_t bytes = at::detail::computeStorageNbytes(result.sizes(), result.strides(),
-                                                        out.itemsize(), out.storage_offset());
-  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  if (out.numel() > 0 && storage->nbytes() < bytes) storage->set_nbytes(bytes);
-}
 
 void receive(const IValue& argument, const IValue& result, bool is_out) {
   if (argument.isNone()) return;
@@ -69,6 +56,17 @@ class WritingKernel final : public c10::OperatorKernel {
 };
 
 }  // namespace
+
+void take_geometry(const Tensor& out, const Tensor& result) {
+  if (out.sizes() == result.sizes()) return;
+  at::native::resize_output_check(out, result.sizes());
+  c10::TensorImpl* impl = out.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(result.sizes(), result.strides(), out.storage_offset());
+  const size_t bytes = at::detail::computeStorageNbytes(result.sizes(), result.strides(),
+                                                        out.itemsize(), out.storage_offset());
+  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  if (out.numel() > 0 && storage->nbytes() < bytes) storage->set_nbytes(bytes);
+}
 
 std::optional<c10::KernelFunction> rule_for_writes(const c10::OperatorHandle& op) {
   const auto& form = functional_form(op);

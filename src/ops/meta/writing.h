@@ -6,7 +6,13 @@
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "ops/meta/tensors.h"
+
 namespace fulgurite::meta {
+
+// What a kernel does to an out= argument that is to hold `result`: resizes it where it has another
+// size, and otherwise leaves its strides as they are.
+void take_geometry(const at::Tensor& out, const at::Tensor& result);
 
 // Where the functional form of `op` has a rule: a kernel that infers its results, resizes out=
 // arguments that have another size, and hands the written arguments back. In place, the results
