@@ -131,7 +131,7 @@ at::Tensor CustomCall::Recorded::gradient_like(const at::Tensor& output) {
   const at::Tensor meta =
       make_meta(make_meta_storage(output.numel() * static_cast<int64_t>(output.itemsize())),
                 output.dtype(), output.sizes(), strides, 0);
-  return state.wrap(meta, traced->real_device());
+  return state.wrap(meta, traced->real_device(), c10::InferenceMode::is_enabled());
 }
 
 std::vector<at::Tensor> CustomCall::begin_backward(const std::vector<bool>& given) {

@@ -1,6 +1,7 @@
 // One operator call above autograd, with the primitives it runs as its body.
 #include "capture/probe.h"
 #include "capture/state.h"
+#include "ops/named_ops.h"
 #include "torch/dispatch_state.h"
 #include "torch/operator_kernels.h"
 
@@ -21,6 +22,21 @@ bool same_results(const std::vector<Arg>& a, const std::vector<Arg>& b) {
   for (size_t i = 0; i < a.size(); ++i)
     if (a[i].kind != b[i].kind || a[i].values != b[i].values) return false;
   return true;
+}
+
+bool same_geometry(const TensorType& a, const TensorType& b) {
+  return a.sizes == b.sizes && a.strides == b.strides && a.offset == b.offset &&
+         a.storage == b.storage;
+}
+
+void rename(std::vector<Call>& calls, ValueId from, ValueId to) {
+  for (Call& call : calls) {
+    for (auto* args : {&call.args, &call.results})
+      for (Arg& arg : *args) std::replace(arg.values.begin(), arg.values.end(), from, to);
+    for (Retyped& retyped : call.retyped)
+      if (retyped.id == from) retyped.id = to;
+    rename(call.body, from, to);
+  }
 }
 
 [[noreturn]] void refuse_storage(const c10::OperatorHandle& op) {
@@ -95,7 +111,9 @@ bool Tracer::State::is_frame_itself(const c10::OperatorHandle& op, const c10::IV
 void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
                               c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto to_id = [&](const at::Tensor& t) {
-    const auto* traced = as_trace(to_trace(t));
+    auto* traced = as_trace(to_trace(t));
+    if (traced->fillable) [[unlikely]]
+      settle_fill(*traced);
     note_history(*traced);
     return traced->id;
   };
@@ -155,6 +173,7 @@ void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
         to_arg((*stack)[i], [&](const at::Tensor& t) { return as_trace(to_trace(t))->id; }));
   if (opened.primitive && !same_results(call.results, opened.primitive_results))
     opened.open_primitive();
+  settle_results(call, opened.first_value);
   note_results(info, *stack, opened.first_value);
   if (frame) {
     frame->open_primitive();
@@ -162,6 +181,27 @@ void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
   } else {
     trace.calls.push_back(std::move(call));
   }
+}
+
+// A result whose geometry the body changed in place is made with the one that it has in the end:
+// in the body, another value stands for it until then.
+void Tracer::State::settle_results(Call& call, ValueId first_value) {
+  if (retyped.empty() || call.body.empty()) [[likely]]
+    return;
+  for_each_value(call.results, [&](ValueId id) {
+    const auto changed = retyped.find(id);
+    if (id < first_value || changed == retyped.end()) return;
+    const TensorType before = trace.values[id].type;
+    if (same_geometry(before, changed->second)) return;
+    const ValueId inner = add_value(trace, before);
+    rename(call.body, id, inner);
+    trace.values[id].type = changed->second;
+    Call& part = call.body.emplace_back();
+    part.op = named_ops().alias;
+    part.args = {Arg::of(inner)};
+    part.results = {Arg::of(id)};
+    part.mode = call.mode;
+  });
 }
 
 void Tracer::State::note_results(const OpInfo& info, const torch::jit::Stack& stack,

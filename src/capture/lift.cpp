@@ -45,7 +45,7 @@ const at::Tensor* Tracer::State::find_lifted(const at::Tensor& real) const {
 
 const at::Tensor& Tracer::State::lift(const at::Tensor& real) {
   require_plain(real);
-  at::Tensor tensor = wrap(meta_like(real), real.device());
+  at::Tensor tensor = wrap(meta_like(real), real.device(), real.is_inference());
   const ValueId id = as_trace(tensor)->id;
   if (real.requires_grad()) {
     tensor.set_requires_grad(true);
@@ -104,9 +104,9 @@ TensorType Tracer::State::describe(const at::Tensor& meta, c10::Device device) {
   return type;
 }
 
-at::Tensor Tracer::State::wrap(const at::Tensor& meta, c10::Device device) {
+at::Tensor Tracer::State::wrap(const at::Tensor& meta, c10::Device device, bool inference) {
   const ValueId id = add_value(trace, describe(meta, device));
-  at::Tensor traced = at::detail::make_tensor<TraceTensorImpl>(meta, id, serial, device);
+  at::Tensor traced(TraceTensorImpl::make(meta, id, serial, device, inference));
   if (any_layout) [[unlikely]]
     as_trace(traced)->hide_layout();
   return traced;
@@ -152,6 +152,7 @@ bool Tracer::State::is_written_id(StorageId id) const {
 }
 
 void Tracer::State::undo_writes() {
+  settle_fills();
   bool data_was_set = false;
   for (size_t i = lifted.size(); i-- > 0;) {
     const at::Tensor& real = lifted[i].real;

@@ -1,5 +1,6 @@
 #include "capture/op_info.h"
 
+#include "ops/named_ops.h"
 #include "ops/per_operator.h"
 #include "torch/keys.h"
 
@@ -38,6 +39,7 @@ OpInfo make_op_info(const c10::OperatorHandle& op) {
     info.has_out |= tag == at::Tag::out;
   }
   info.ends_constant = is_op(op, "aten::lift_fresh") || is_op(op, "aten::detach_");
+  info.gives_raw_memory = op == named_ops().empty;
   info.autocast_kernel = op.hasKernelForAnyDispatchKey(c10::autocast_dispatch_keyset);
   info.returns_tensor =
       info.returns > 0 && schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;

@@ -15,6 +15,7 @@ struct OpInfo {
   bool writes = false;             // its schema is mutable
   bool has_out = false;            // writes to out= arguments
   bool ends_constant = false;      // the last step of torch.tensor(...)
+  bool gives_raw_memory = false;   // that C++ code may fill by its pointer
   bool forward_ad = false;         // sets or reads tangents
   bool mask_index = false;         // its shape depends on data when an index is a mask
   bool mixes_devices = false;      // copies between devices

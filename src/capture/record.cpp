@@ -2,6 +2,7 @@
 #include "capture/state.h"
 
 #include "capture/infer.h"
+#include "ops/meta.h"
 
 namespace fulgurite {
 namespace {
@@ -51,7 +52,9 @@ class Recording {
 
   at::Tensor to_meta(const at::Tensor& given, CommonDevice& device, bool is_index) {
     if (is_number(given)) return given;
-    const auto* trace = as_trace(state_.to_trace(given));
+    auto* trace = as_trace(state_.to_trace(given));
+    if (trace->fillable) [[unlikely]]
+      state_.settle_fill(*trace);
     device.add(trace, trace->real_device(), is_index);
     passed_.push_back({trace->meta().unsafeGetTensorImpl(), &given});
     return trace->meta();
@@ -72,7 +75,11 @@ class Recording {
       state_.tracer->refuse(
           fmt::format("{} cannot be captured: {}", op_.schema().name(), declined.what()),
           "leave this part out of the captured function");
-    } catch (const c10::NotImplementedError&) {
+    } catch (const c10::NotImplementedError& error) {
+      if (meta_rule(op_))
+        state_.tracer->refuse(
+            fmt::format("{}: {}", op_.schema().name(), error.what_without_backtrace()),
+            "leave this part out of the captured function");
       state_.inference_failed = true;
       state_.tracer->refuse(
           fmt::format("{} has no rule for the types of its results", op_.schema().name()),
@@ -120,12 +127,22 @@ class Recording {
     call_.retyped.push_back({trace.id, std::move(type)});
   }
 
+  // A view is of inference mode if what it views is.
+  bool is_inference(const at::Tensor& meta) const {
+    for (const Passed& passed : passed_)
+      if (passed.meta->storage().is_alias_of(meta.storage()))
+        return state_.to_trace(*passed.given).is_inference();
+    return c10::InferenceMode::is_enabled();
+  }
+
   at::Tensor result(const at::Tensor& meta) {
     // The operator returned (and perhaps changed) one of its arguments.
     for (const Passed& passed : passed_)
       if (passed.meta == meta.unsafeGetTensorImpl()) return *passed.given;
     state_.require_plain(meta);
-    return state_.wrap(meta, device_);
+    if (info_.gives_raw_memory)
+      if (at::Tensor tensor = state_.wrap_fillable(meta, device_); tensor.defined()) return tensor;
+    return state_.wrap(meta, device_, is_inference(meta));
   }
 
   void take_results() {

@@ -58,7 +58,12 @@ struct Tracer::State {
   std::unordered_map<const c10::TensorImpl*, size_t> argument_of;  // real -> place in `arguments`
   // Real tensors made by torch.tensor(...) during capture: made anew in every run.
   std::unordered_map<const c10::TensorImpl*, at::Tensor> constants;
-  std::vector<ConstantCopy> copies;                 // of constants, that took their place
+  std::vector<ConstantCopy> copies;  // of constants, that took their place
+  struct Fillable {
+    c10::Storage meta;
+    std::vector<char> memory, before;
+  };
+  std::unordered_map<ValueId, Fillable> fillable;
   std::vector<bool> written;                        // by storage
   std::vector<Origin> origins;                      // by value; Inner beyond the end
   std::unordered_map<ValueId, TensorType> retyped;  // as they are now
@@ -78,7 +83,8 @@ struct Tracer::State {
   const at::Tensor& lift(const at::Tensor& real);
   void require_plain(const at::Tensor& real);
   void follow_copies(TraceTensorImpl& tensor);
-  at::Tensor wrap(const at::Tensor& meta, c10::Device device);
+  // `inference`: of inference mode, as a real tensor in its place would be.
+  at::Tensor wrap(const at::Tensor& meta, c10::Device device, bool inference);
   at::Tensor meta_like(const at::Tensor& real);
   void mark_input(ValueId id, InputKind kind);
   at::Tensor make_argument(const at::Tensor& real, std::string name);
@@ -98,6 +104,13 @@ struct Tracer::State {
   bool is_written_id(StorageId id) const;
   void undo_writes();
 
+  // fill.cpp
+  // A trace tensor for memory that was just allocated: the program may fill it by its pointer, as
+  // at::tensor does. Null where it is too large.
+  at::Tensor wrap_fillable(const at::Tensor& meta, c10::Device device);
+  void settle_fill(TraceTensorImpl& tensor);  // an operator is about to use it
+  void settle_fills();                        // nobody will
+
   // record.cpp
   void record(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack* stack);
   void add(Call call);
@@ -109,6 +122,7 @@ struct Tracer::State {
   void run_frame(const c10::OperatorHandle& op, const OpInfo& info, c10::DispatchKeySet keys,
                  torch::jit::Stack* stack);
   void splice(Call& call);  // the calls of a body, where the call itself would be
+  void settle_results(Call& call, ValueId first_value);
   // What autograd has made of the results on the stack; `first_value`: made since by the call.
   void note_results(const OpInfo& info, const torch::jit::Stack& stack, ValueId first_value);
   // Refuses a tensor whose gradient comes from no operator, nor from a function that is recorded.

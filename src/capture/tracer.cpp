@@ -95,7 +95,7 @@ void Tracer::State::add_input(const at::Tensor& tensor, std::string name, InputK
 at::Tensor Tracer::State::make_argument(const at::Tensor& real, std::string name) {
   require_plain(real);
   require_device_guard(real.device());
-  at::Tensor traced = wrap(meta_like(real), real.device());
+  at::Tensor traced = wrap(meta_like(real), real.device(), real.is_inference());
   add_input(traced, std::move(name), InputKind::Argument, real.requires_grad());
   if (!real.is_leaf()) {
     traced.set_requires_grad(false);
@@ -125,7 +125,7 @@ at::Tensor Tracer::input(const TensorType& type, std::string name, InputKind kin
                               type.strides, type.offset);
   if (type.conj) meta._set_conj(true);
   if (type.neg) meta._set_neg(true);
-  at::Tensor tensor = state.wrap(meta, type.device);
+  at::Tensor tensor = state.wrap(meta, type.device, c10::InferenceMode::is_enabled());
   state.add_input(tensor, std::move(name), kind, type.requires_grad);
   return tensor;
 }
@@ -167,6 +167,7 @@ Captured Tracer::finish(const std::vector<at::Tensor>& outputs, OutputTree tree)
   if (state.refusal) raise(*state.refusal);
   for (const at::Tensor& output : outputs) {
     const at::Tensor& traced = state.to_trace(output);
+    if (as_trace(traced)->fillable) state.settle_fill(*as_trace(traced));
     const ValueId id = trace_value(traced);
     state.note_history(*as_trace(traced));
     if (state.origin(id) != Origin::Input)

@@ -1,26 +1,38 @@
 #include "torch/trace_tensor.h"
 
+#include <c10/core/InferenceMode.h>
+
 #include "base/error.h"
 
 namespace fulgurite {
 
 TraceTensorImpl::Observer TraceTensorImpl::observer;
 
-TraceTensorImpl::TraceTensorImpl(at::Tensor meta, int32_t id, uint64_t owner, c10::Device device)
+TraceTensorImpl::TraceTensorImpl(at::Tensor meta, int32_t id, uint64_t owner, c10::Device device,
+                                 bool fillable)
     : TensorImpl(
           c10::Storage(meta.storage()),
           c10::DispatchKeySet(c10::computeDispatchKey(meta.scalar_type(), c10::kStrided, device)),
           meta.dtype()),
       id(id),
       owner(owner),
+      fillable(fillable),
       meta_(std::move(meta)),
       device_(device) {
   key_set_ = (key_set_ | (meta_.key_set() & kLazyBits)).add(kMark);
   device_opt_ = device;
   set_custom_device(true);
   // data_ptr(), numpy(), DLPack: an error instead of a null pointer.
-  storage_.unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
+  if (!fillable) storage_.unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
   mirror();
+}
+
+c10::intrusive_ptr<TraceTensorImpl> TraceTensorImpl::make(at::Tensor meta, int32_t id,
+                                                          uint64_t owner, c10::Device device,
+                                                          bool inference, bool fillable) {
+  std::optional<c10::InferenceMode> mode;
+  if (inference != c10::InferenceMode::is_enabled()) mode.emplace(inference);
+  return c10::make_intrusive<TraceTensorImpl>(std::move(meta), id, owner, device, fillable);
 }
 
 void TraceTensorImpl::hide_layout() {
@@ -61,7 +73,8 @@ c10::intrusive_ptr<TraceTensorImpl> TraceTensorImpl::copy(bool is_data) const {
       at::Tensor(meta_.unsafeGetTensorImpl()->shallow_copy_and_detach(version_for(meta_), true));
   int32_t number = id;
   if (is_data && observer.data_taken) number = observer.data_taken(*this);
-  auto result = c10::make_intrusive<TraceTensorImpl>(std::move(meta), number, owner, device_);
+  auto result = make(std::move(meta), number, owner, device_,
+                     const_cast<TraceTensorImpl*>(this)->is_inference());
   if (number == id) has_copies = result->has_copies = true;
   return result;
 }
@@ -106,10 +119,11 @@ at::Tensor make_meta(const c10::Storage& storage, caffe2::TypeMeta dtype, at::In
   return at::Tensor(std::move(impl));
 }
 
-c10::Storage make_meta_storage(int64_t nbytes) {
+c10::Storage make_meta_storage(int64_t nbytes, void* memory) {
   auto* allocator = c10::GetAllocator(c10::kMeta);
-  return {c10::Storage::use_byte_size_t(), c10::SymInt(nbytes), allocator->allocate(nbytes),
-          allocator,
+  auto pointer =
+      memory ? c10::DataPtr(memory, c10::Device(c10::kMeta)) : allocator->allocate(nbytes);
+  return {c10::Storage::use_byte_size_t(), c10::SymInt(nbytes), std::move(pointer), allocator,
           /*resizable=*/true};
 }
 
@@ -124,8 +138,16 @@ uint64_t storage_tag(const c10::Storage& storage) {
 
 void set_storage_tag(const c10::Storage& storage, uint64_t tag) {
   // A meta storage has no data for its pointer to own: the context is free to hold the tag.
-  storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks() =
-      c10::DataPtr(nullptr, reinterpret_cast<void*>(tag), &keep, c10::Device(c10::kMeta));
+  auto& pointer = storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
+  pointer =
+      c10::DataPtr(pointer.get(), reinterpret_cast<void*>(tag), &keep, c10::Device(c10::kMeta));
+}
+
+void take_memory_away(const c10::Storage& storage) {
+  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  auto& pointer = impl->_mutable_data_ptr_no_checks();
+  pointer = c10::DataPtr(nullptr, pointer.get_context(), pointer.get_deleter(), pointer.device());
+  impl->set_throw_on_mutable_data_ptr();
 }
 
 }  // namespace fulgurite

@@ -11,7 +11,13 @@ namespace fulgurite {
 // Its geometry mirrors an inner meta tensor, whose storage it shares.
 class TraceTensorImpl final : public c10::TensorImpl {
  public:
-  TraceTensorImpl(at::Tensor meta, int32_t id, uint64_t owner, c10::Device device);
+  // `fillable`: its memory may be written by pointer.
+  TraceTensorImpl(at::Tensor meta, int32_t id, uint64_t owner, c10::Device device,
+                  bool fillable = false);
+  // The same; `inference`: as made in inference mode, whatever the mode is now.
+  static c10::intrusive_ptr<TraceTensorImpl> make(at::Tensor meta, int32_t id, uint64_t owner,
+                                                  c10::Device device, bool inference,
+                                                  bool fillable = false);
 
   // Takes over the geometry of the inner meta tensor after a call changed it.
   void mirror();
@@ -36,6 +42,7 @@ class TraceTensorImpl final : public c10::TensorImpl {
   int32_t id;                       // the value's number
   const uint64_t owner;             // the serial number of the tracer
   mutable bool has_copies = false;  // others with the same number may have another geometry
+  bool fillable;                    // by pointer, until an operator uses it
 
   // Told of what torch does without calling an operator.
   struct Observer {
@@ -71,8 +78,12 @@ bool is_missing_data(const std::exception& error);
 at::Tensor make_meta(const c10::Storage& storage, caffe2::TypeMeta dtype, at::IntArrayRef sizes,
                      at::IntArrayRef strides, int64_t offset);
 
-// A meta storage of so many bytes.
-c10::Storage make_meta_storage(int64_t nbytes);
+// A meta storage of so many bytes; `memory`, if any, is where its data pointer points, and stays
+// the caller's.
+c10::Storage make_meta_storage(int64_t nbytes, void* memory = nullptr);
+
+// From now on, to ask for the data pointer of this storage is an error.
+void take_memory_away(const c10::Storage& storage);
 
 // A tag on a meta storage, which it keeps for life; 0 while it has none.
 uint64_t storage_tag(const c10::Storage& storage);

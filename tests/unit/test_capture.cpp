@@ -1,5 +1,6 @@
 // Capture of C++ programs: no Python at all.
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
 
 #include <thread>
 
@@ -327,6 +328,76 @@ TEST_CASE("a mask that is real becomes indices") {
   CHECK(captured.data_reads.size() == 1);
   CHECK((output_type(captured.trace, 0).sizes == Dims{2, 2}));
   CHECK(at::equal(run(captured, {x})[0], program({x})[0]));
+}
+
+TEST_CASE("tensors of C++ numbers are constants") {
+  const Program program = [](const Tensors& in) {
+    const at::Tensor floats = at::tensor({1.5, -2.0, 3.0}), count = at::tensor(7);
+    const at::Tensor bytes = at::tensor(std::vector<uint8_t>{1, 2}, at::kByte);
+    at::Tensor flags = at::empty({3}, at::kBool);
+    for (int i = 0; i < 3; ++i) flags.data_ptr<bool>()[i] = i > 0;
+    at::Tensor filled = at::empty({2, 2});
+    for (int i = 0; i < 4; ++i) filled.data_ptr<float>()[i] = static_cast<float>(i);
+    return Tensors{in[0] * floats,    in[0] + count,
+                   bytes + 1,         at::where(flags, in[0], 0),
+                   filled.t(),        torch::tensor({{1, 2}, {3, 4}}),
+                   at::tensor({4, 5})};
+  };
+  const at::Tensor x = at::randn({3});
+  const Captured captured = capture(program, {x});
+  const Tensors eager = program({x});
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const Tensors again = run(captured, {x});
+    REQUIRE(again.size() == eager.size());
+    for (size_t i = 0; i < eager.size(); ++i) {
+      CHECK((again[i].scalar_type() == eager[i].scalar_type()));
+      CHECK(at::equal(again[i], eager[i]));
+    }
+  }
+}
+
+TEST_CASE("memory that nobody filled is no constant, and is out of reach once it is used") {
+  at::Tensor used;
+  const Captured captured = capture(
+      [&](const Tensors& in) {
+        used = at::empty({3});
+        used.copy_(in[0]);
+        CHECK_THROWS(used.data_ptr<float>());
+        at::Tensor unused = at::empty({8});
+        return Tensors{used + 1};
+      },
+      {at::ones({3})});
+  CHECK(captured.lifted.empty());
+  CHECK_THROWS(used.data_ptr<float>());
+}
+
+TEST_CASE("a view of a normal tensor is normal in inference mode, a new tensor is not") {
+  const at::Tensor x = at::randn({2, 3, 4}), w = at::randn({5, 4});
+  const Program program = [&](const Tensors& in) {
+    const at::Tensor y = in[0].transpose(0, 1);
+    CHECK_FALSE(in[0].is_inference());
+    CHECK_FALSE(y.is_inference());
+    CHECK((in[0] + 1).is_inference());
+    return Tensors{at::linear(y, w)};
+  };
+  c10::InferenceMode mode;
+  const Captured captured = capture(program, {x});
+  CHECK(at::equal(run(captured, {x})[0], program({x})[0]));
+}
+
+TEST_CASE("a result that its call reshapes in place has the shape that it has in the end") {
+  const at::Tensor x = at::randn({2, 64}), window = at::hann_window(8);
+  const Program program = [&](const Tensors& in) {
+    return Tensors{at::stft(in[0], 8, 2, 8, window, false, true, true)};
+  };
+  const Captured captured = capture(program, {x});
+  const Tensors eager = program({x});
+  const TensorType& type = output_type(captured.trace, 0);
+  CHECK(eager[0].sizes() == at::IntArrayRef(type.sizes));
+  CHECK(eager[0].strides() == at::IntArrayRef(type.strides));
+  CHECK(at::equal(run(captured, {x})[0], eager[0]));
+  CHECK(check_types(captured.trace, {x, window}) == "");
+  CHECK(check_types(captured.trace, {x, window}, /*bodies=*/true) == "");
 }
 
 TEST_CASE("copy_of gives memory of its own with the same layout") {
