@@ -30,6 +30,7 @@ from fulgurite._inspect import (  # noqa: E402
     last_traces,
 )
 from fulgurite._jit import jit  # noqa: E402
+from fulgurite._trace_file import load  # noqa: E402
 from fulgurite._transforms import Transform, with_text  # noqa: E402
 
 _tracing.install()
@@ -57,5 +58,6 @@ __all__ = [
     "last_prologue_traces",
     "last_recompile_reason",
     "last_traces",
+    "load",
     "with_text",
 ]

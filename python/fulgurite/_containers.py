@@ -12,6 +12,8 @@ import functools
 import torch
 from torch.utils import _pytree
 
+from fulgurite._spelling import spell_key
+
 
 def is_container(kind):
     """Whether instances of the class `kind` are opened by `open`."""
@@ -44,7 +46,7 @@ def open(container):  # noqa: A001 - the word for it
 def keys_of(container):
     """The printed names of the children of `container`."""
     if isinstance(container, dict):
-        return [repr(key) for key in container]
+        return [spell_key(key) for key in container]
     if dataclasses.is_dataclass(container):
         return [repr(field.name) for field in dataclasses.fields(container)]
     return []

@@ -7,6 +7,7 @@ import torch
 from fulgurite import _C, _containers
 from fulgurite._arguments import is_tensor
 from fulgurite._C import Unsupported
+from fulgurite._spelling import spell, spell_key
 
 _ATOMS = (
     type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout,
@@ -31,7 +32,7 @@ class Outputs:
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if isinstance(value, _ATOMS) or type(value) is torch.Size:
-            return ("constant", value, ()), ("constant", repr(value), (), ())
+            return ("constant", value, ()), ("constant", spell(value), (), ())
         if id(value) in self._made:
             number, tree = self._made[id(value)]
             return ("again", number, ()), tree
@@ -69,7 +70,7 @@ class Outputs:
         elif kind is dict:
             read = [self._read(child) for child in value.values()]
             template = ("dict", list(value))
-            tree = ("dict", "", tuple(map(repr, value)))
+            tree = ("dict", "", tuple(map(spell_key, value)))
         else:
             children, build, keys = self._open(value)
             read = [self._read(child) for child in children]

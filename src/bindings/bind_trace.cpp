@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
@@ -15,6 +16,7 @@
 #include "capture/replay.h"
 #include "compile/pipeline.h"
 #include "executors/aten/aten.h"
+#include "ir/literal.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 
@@ -70,6 +72,37 @@ nb::object operator_of(const BoundCall& bound) {
       .attr(overload.c_str());
 }
 
+nb::list values(const TracePtr& trace, c10::ArrayRef<ValueId> ids) {
+  nb::list list;
+  for (ValueId id : ids) list.append(BoundValue{trace, id});
+  return list;
+}
+
+nb::list retyped(const BoundCall& bound) {
+  nb::list list;
+  for (const Retyped& change : bound.call->retyped)
+    list.append(nb::make_tuple(BoundValue{bound.trace, change.id}, print_type(change.type)));
+  return list;
+}
+
+// A float, complex number, string or device as the printer spells it.
+std::string literal(nb::handle value) {
+  c10::TypePtr type;
+  if (PyFloat_Check(value.ptr())) type = c10::FloatType::get();
+  if (PyComplex_Check(value.ptr())) type = c10::ComplexType::get();
+  if (PyUnicode_Check(value.ptr())) type = c10::StringType::get();
+  if (THPDevice_Check(value.ptr())) type = c10::DeviceObjType::get();
+  if (!type) throw nb::type_error("a float, a complex number, a string or a device");
+  std::string text;
+  append_literal(text, torch::jit::toIValue(value.ptr(), type), *type);
+  return text;
+}
+
+// What is policy, or about files, is written in Python.
+nb::object trace_file(const char* function) {
+  return nb::module_::import_("fulgurite._trace_file").attr(function);
+}
+
 const char* mode_name(GradMode mode) {
   switch (mode) {
     case GradMode::NoGrad:
@@ -92,7 +125,13 @@ void bind_value(nb::module_& m) {
           "strides",
           [](const BoundValue& v) { return nb::tuple(nb::cast(list_of(v.type().strides))); })
       .def_prop_ro("offset", [](const BoundValue& v) { return v.type().offset; })
-      .def_prop_ro("storage", [](const BoundValue& v) { return v.type().storage; })
+      .def_prop_ro(
+          "storage", [](const BoundValue& v) { return v.type().storage; },
+          "Equal for values that share memory.")
+      .def_prop_ro(
+          "nbytes", [](const BoundValue& v) { return v.type().nbytes; }, "Of that memory.")
+      .def_prop_ro("is_conj", [](const BoundValue& v) { return v.type().conj; })
+      .def_prop_ro("is_neg", [](const BoundValue& v) { return v.type().neg; })
       .def_prop_ro("dtype", [](const BoundValue& v) { return dtype_of(v.type().dtype); })
       .def_prop_ro("device", [](const BoundValue& v) { return v.type().device.str(); })
       .def_prop_ro("requires_grad", [](const BoundValue& v) { return v.type().requires_grad; })
@@ -113,7 +152,14 @@ void bind_call(nb::module_& m) {
       .def_prop_ro("args", [](const BoundCall& b) { return arguments(b.trace, b.call->args); })
       .def_prop_ro("outputs",
                    [](const BoundCall& b) { return arguments(b.trace, b.call->results); })
-      .def_prop_ro("subsymbols", [](const BoundCall& b) { return calls(b.trace, b.call->body); })
+      .def_prop_ro(
+          "subsymbols", [](const BoundCall& b) { return calls(b.trace, b.call->body); },
+          "The calls below autograd that it made.")
+      .def_prop_ro("retyped", &retyped,
+                   "(value, type as printed) for what it gives another geometry in place.")
+      .def_prop_ro(
+          "frees", [](const BoundCall& b) { return values(b.trace, b.call->frees); },
+          "Not used after it; printed as del.")
       .def_prop_ro("source", &source_of, "(file, line, function, code) of the user's call, or None")
       .def_prop_ro("module",
                    [](const BoundCall& b) {
@@ -151,13 +197,14 @@ void bind_trace_class(nb::module_& m) {
                      for (const Input& input : t->inputs) list.append(BoundValue{t, input.id});
                      return list;
                    })
-      .def_prop_ro("outputs",
-                   [](std::shared_ptr<Trace> t) {
-                     nb::list list;
-                     for (ValueId id : t->outputs) list.append(BoundValue{t, id});
-                     return list;
-                   })
+      .def_prop_ro("outputs", [](std::shared_ptr<Trace> t) { return values(t, t->outputs); })
       .def_ro("epilogue", &Trace::epilogue, "index of the first call of the epilogue; -1: none")
+      .def(
+          "save", [](nb::handle self, nb::handle path) { trace_file("save")(self, path); },
+          nb::arg("path"), "Writes the program to a file, for fulgurite.load.")
+      .def(
+          "python_ctx", [](nb::handle self) { return nb::object(trace_file("names_of")(self)); },
+          "{name: object} that the printed program needs.")
       .def(
           "replay",
           [](const Trace& t, const std::vector<at::Tensor>& inputs) { return replay(t, inputs); },
@@ -207,6 +254,7 @@ void bind_compiled(nb::module_& m) {
 }  // namespace
 
 void bind_trace(nb::module_& m) {
+  m.def("literal", &literal);
   bind_value(m);
   bind_call(m);
   bind_trace_class(m);

@@ -160,11 +160,25 @@ def structures(x, w):
     return {"a": y, 3: [x, None, (y,)], "c": "text", "d": torch.float16}, 1.5
 
 
+def constants(x, w):
+    numbers = [math.inf, -math.inf, math.nan, -0.0, 1e-5, 2**80, True, None, ...]
+    complexes = (complex(0, math.inf), complex(math.nan, -0.0), 1j)
+    of_torch = (torch.device("cpu"), torch.float16, torch.strided, torch.channels_last, x.shape)
+    keys = {math.inf: x, (1, math.nan): 1, torch.device("cpu", 0): 2, torch.int8: b"\0", "k\n": "'"}
+    return numbers, complexes, of_torch, keys, slice(None, math.inf), torch.default_generator
+
+
+def objects(x, w):
+    return torch.Generator(), {Block: x}, [Block]
+
+
 def nothing(x, w):
     return None
 
 
-@pytest.mark.parametrize("function", [no_grad_inside, writes, geometry, structures, nothing])
+@pytest.mark.parametrize(
+    "function", [no_grad_inside, writes, geometry, structures, constants, objects, nothing]
+)
 def test_programs(function):
     torch.manual_seed(0)
     check(function, torch.randn(3, 3), torch.randn(3, 3))
@@ -196,15 +210,8 @@ class Block(nn.Module):
         return self.convolution(x + self.mlp(x))
 
 
-def modes():
-    for mode in MODES:
-        # A view of a normal tensor is a normal tensor in inference mode, a traced one is not.
-        known = pytest.mark.xfail(strict=True, reason="linear of three dimensions is not captured")
-        yield pytest.param(mode, marks=known if mode == "inference_mode" else ())
-
-
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("mode", modes())
+@pytest.mark.parametrize("mode", MODES)
 def test_module(mode, training):
     torch.manual_seed(0)
     module = Block().train(training)
