@@ -11,7 +11,7 @@ from bench.contenders import Contender
 from bench.programs import caller
 from bench.tables import table
 from fulgurite import _C, _names, _tracing
-from fulgurite._arguments import substitute
+from fulgurite._arguments import container_places, substitute
 from fulgurite._outputs import Outputs
 from tests.conformance.models import MODELS
 
@@ -84,7 +84,8 @@ def _trace(target: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
     given = substitute(tracer, target, args, kwargs)
     with _tracing.listening(tracer):
         result = target(*given.args, **given.kwargs)
-    outputs = Outputs(result, lambda value: False)
+    places = container_places(given.args, given.kwargs)
+    outputs = Outputs(result, lambda value: False, places)
     _names.name_inputs(_C.finish(tracer, outputs.tensors, outputs.tree), target, args, kwargs)
 
 

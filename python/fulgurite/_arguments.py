@@ -1,5 +1,6 @@
 """The arguments of a call with trace tensors in place of the real ones."""
 
+import collections
 import dataclasses
 import inspect
 
@@ -84,18 +85,58 @@ class _Walk:
         return made
 
 
-def containers_of(values):
-    """Every container among the values and in them, with the dicts of those that have one."""
-    found, todo = {}, list(values)
+_ITEM, _ATTRIBUTE, _DICT = range(3)
+
+
+@dataclasses.dataclass
+class Places:
+    """The containers among the arguments and in them, and the dicts of those that have one.
+
+    found: where they are, as the extension wants it; one container may be at several places.
+    hidden: whether there are containers that cannot be found again.
+    """
+
+    containers: list = dataclasses.field(default_factory=list)
+    found: list = dataclasses.field(default_factory=list)
+    hidden: bool = False
+
+    def number_of(self, value):
+        """Which of the containers it is; None for another object."""
+        return next((i for i, other in enumerate(self.containers) if other is value), None)
+
+
+def container_places(args, kwargs):
+    places = Places()
+    todo = [(key, (), value) for key, value in [*enumerate(args), *kwargs.items()]]
     while todo:
-        value = todo.pop()
-        if is_tensor(value) or id(value) in found or not _is_container(value):
+        argument, steps, value = todo.pop()
+        if is_tensor(value) or not (_is_container(value) or steps and steps[-1][0] == _DICT):
             continue
-        found[id(value)] = value
-        todo.extend(child for _, child in children_of(value))
-        if hasattr(value, "__dict__"):
-            found[id(vars(value))] = vars(value)
-    return list(found.values())
+        number = places.number_of(value)
+        places.hidden = places.hidden or None in steps
+        if None not in steps:
+            found = len(places.containers) if number is None else number
+            places.found.append((argument, steps, found))
+        if number is not None:
+            continue
+        places.containers.append(value)
+        if _is_container(value):
+            children = zip(_steps_into(value), children_of(value), strict=True)
+            todo.extend((argument, (*steps, step), child) for step, (_, child) in children)
+            if hasattr(value, "__dict__"):
+                todo.append((argument, (*steps, (_DICT, None)), vars(value)))
+    return places
+
+
+def _steps_into(value):
+    names = [name for name, _ in children_of(value)]
+    if isinstance(value, (tuple, list, collections.deque)):
+        return [(_ITEM, index) for index in range(len(names))]
+    if isinstance(value, dict):
+        return [(_ITEM, name) for name in names]
+    if dataclasses.is_dataclass(value):
+        return [(_ATTRIBUTE, name) for name in names]
+    return [None] * len(names)
 
 
 def _is_container(value):

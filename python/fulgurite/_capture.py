@@ -11,8 +11,9 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils import _device
 
 from fulgurite import _C, _names, _tracing
-from fulgurite._arguments import containers_of, substitute, top_names
+from fulgurite._arguments import container_places, substitute, top_names
 from fulgurite._C import Unsupported
+from fulgurite._numbers import settle
 from fulgurite._outputs import Outputs
 
 # Whose frames are not the program's own.
@@ -29,6 +30,7 @@ class Program:
     template: how to build the result.
     state: guards on the state of Python, and the effects on it, which the capture left undone.
     reads: real tensors whose data the program depends on.
+    places: of the containers among the arguments, where the program changes or returns one.
     raised: what the user's code raised, in which case all else is empty.
     """
 
@@ -37,6 +39,7 @@ class Program:
     template: tuple = ()
     state: object = None
     reads: list = dataclasses.field(default_factory=list)
+    places: list = dataclasses.field(default_factory=list)
     raised: str = ""
 
 
@@ -47,16 +50,18 @@ def capture(target, args, kwargs):
     """
     tracer = _C.Tracer()
     given = substitute(tracer, target, args, kwargs)
-    recorder = _C.StateRecorder(
-        _roots(target, args, kwargs), containers_of([*given.args, *given.kwargs.values()])
-    )
+    places = container_places(given.args, given.kwargs)
+    recorder = _C.StateRecorder(_roots(target, args, kwargs), places.containers)
     ambient, modes = _C.ambient_key(), _FunctionModes()
     try:
         with _tracing.listening(tracer, recorder), recorder:
             result = target(*given.args, **given.kwargs)
-        _check_undisturbed(given, ambient, modes, tracer)
+            settle(result)
+        _check_undisturbed(ambient, modes, tracer)
         _check_repeatable(recorder)
-        return _program(tracer, given, recorder, result, target, args, kwargs)
+        program = _program(tracer, given, places, recorder, result)
+        _names.name_inputs(program.captured, target, args, kwargs)
+        return program
     except Unsupported:
         raise
     except Exception as error:
@@ -83,18 +88,19 @@ def _describe(error):
     return text
 
 
-def _program(tracer, given, recorder, result, target, args, kwargs):
-    outputs = Outputs(result, recorder.is_old)
+def _program(tracer, given, places, recorder, result):
+    outputs = Outputs(result, recorder.is_old, places)
     state = recorder.outcome()
     for what, refusal, file, line in state.effects:
         if refusal:
             raise Unsupported(
                 f"the function {what}, which cannot be repeated: {refusal}\n  at {file}:{line}"
             )
+    _check_arguments(given, places, state, outputs)
     stored = state.take_tensors()
     captured = _C.finish(tracer, outputs.tensors + stored, _with_stored(outputs, stored))
-    _names.name_inputs(captured, target, args, kwargs)
-    return Program(captured, given.sources, outputs.template, state, captured.reads)
+    found = places.found if state.uses_arguments or outputs.gives_argument else []
+    return Program(captured, given.sources, outputs.template, state, captured.reads, found)
 
 
 def _with_stored(outputs, stored):
@@ -129,17 +135,25 @@ class _FunctionModes:
         _device.CURRENT_DEVICE = self.device
 
 
-def _check_undisturbed(given, ambient, modes, tracer):
+def _check_arguments(given, places, state, outputs):
+    changed = given.changed()
+    if changed is not None and not state.uses_arguments:
+        raise Unsupported(
+            f"the function changes a {type(changed).__name__} among its arguments in code that is "
+            "not watched; return the new container instead"
+        )
+    if places.hidden and (state.uses_arguments or outputs.gives_argument):
+        raise Unsupported(
+            "the function changes or returns a container among its arguments that is in a "
+            "container of a kind of its own; return the new container instead"
+        )
+
+
+def _check_undisturbed(ambient, modes, tracer):
     if tracer.grads:
         raise Unsupported(
             "the function calls backward(), which leaves gradients in .grad; use "
             "torch.autograd.grad in it, or call backward() on what it returns"
-        )
-    container = given.changed()
-    if container is not None:
-        raise Unsupported(
-            f"the function changes a {type(container).__name__} among its arguments that holds "
-            "tensors; return the new container instead"
         )
     if _C.ambient_key() != ambient or modes.changed():
         raise Unsupported(
@@ -174,6 +188,6 @@ def _roots(target, args, kwargs):
     if function is not roots.get("self"):
         roots[getattr(function, "__name__", "f")] = function
     for name, value in zip(top_names(target, args, kwargs), [*args, *kwargs.values()], strict=True):
-        if not isinstance(value, torch.Tensor) and not containers_of([value]):
+        if not isinstance(value, torch.Tensor) and not container_places([value], {}).containers:
             roots.setdefault(name, value)
     return roots

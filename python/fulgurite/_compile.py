@@ -20,7 +20,8 @@ class Record:
     reason: why such calls run eagerly; "" for a compiled entry.
     milliseconds: of "capture" and "compile".
     python_state: guards on the state of Python, and effects on it.
-    sketch, template: the call's arguments and result, for the printed prologue and epilogue.
+    sketch, template, places: the call's arguments, its result and the containers among the
+      arguments that it changes or gives back, for the printed prologue and epilogue.
     """
 
     signature: dict
@@ -31,6 +32,7 @@ class Record:
     python_state: object = None
     sketch: object = None
     template: tuple = ()
+    places: list = dataclasses.field(default_factory=list)
 
 
 def on_miss(function, key, declined, args, kwargs):
@@ -58,7 +60,7 @@ def on_miss(function, key, declined, args, kwargs):
 def _run_eagerly(function, key, record, args, kwargs):
     function.state.note_fallback(record.reason)
     if key is not None:
-        _C.add_entry(function, _C.make_entry(key, None, [], [], [], None, None, record))
+        _C.add_entry(function, _C.make_entry(key, None, [], [], [], None, None, [], None, record))
     return function.target(*args, **kwargs)
 
 
@@ -80,6 +82,7 @@ def _compile(function, key, signature, args, kwargs):
         program = capture(target, args, kwargs)
     if program.raised:
         return None, program.raised
+    _check_gradients(program, args, kwargs)
     captured_at = time.perf_counter()
     options = function.state.options
     compiled = _C.compile_captured(
@@ -104,10 +107,20 @@ def _compile(function, key, signature, args, kwargs):
     record.sketch = sketch(
         top_names(target, args, kwargs), args, kwargs, _C.depends_on_offsets(function)
     )
-    record.template = program.template
-    lifted, sources = _sources(program.sources, program.captured.lifted)
+    record.template, record.places = program.template, program.places
+    owners = program.state.gradient_owners
+    lifted, sources = _sources(program.sources, program.captured.lifted, owners)
     entry = _C.make_entry(
-        key, compiled, sources, lifted, program.reads, program.state, program.template, record
+        key,
+        compiled,
+        sources,
+        lifted,
+        program.reads,
+        program.state,
+        program.template,
+        program.places,
+        program.captured,
+        record,
     )
     return entry, ""
 
@@ -126,18 +139,32 @@ def _eager_after(function, key, record, args, kwargs):
         )
     function.state.note_fallback(record.reason)
     if key is not None:
-        _C.add_entry(function, _C.make_entry(key, None, [], [], [], None, None, record))
+        _C.add_entry(function, _C.make_entry(key, None, [], [], [], None, None, [], None, record))
     return result
 
 
-def _sources(arguments, lifted):
+def _check_gradients(program, args, kwargs):
+    given = [t for t in _C.argument_tensors(args, kwargs) if t.is_leaf and t.grad is not None]
+    gradients = {id(tensor.grad) for tensor in given}
+    if any(id(tensor) in gradients for tensor in program.captured.lifted):
+        raise Unsupported(
+            "the function uses the .grad of an argument; give the gradient as an argument, too"
+        )
+
+
+def _sources(arguments, lifted, gradient_owners):
     """(tensors to hold on to, where each input of the trace comes from).
 
     A gradient is fetched from its parameter on each call: training loops replace it.
     """
-    owners = {id(t.grad): t for t in lifted if t.requires_grad and t.is_leaf and t.grad is not None}
-    held = [tensor for tensor in lifted if id(tensor) not in owners]
-    places = {id(tensor): index for index, tensor in enumerate(held)}
+    fetched = [t for t in gradient_owners if not _C.is_trace_tensor(t)]
+    known = [t for t in lifted if t.requires_grad and t.is_leaf]
+    owners = {id(t.grad): t for t in [*known, *fetched] if t.grad is not None}
+    held, places = [], {}
+    for tensor in [owners.get(id(tensor), tensor) for tensor in lifted]:
+        if id(tensor) not in places:
+            places[id(tensor)] = len(held)
+            held.append(tensor)
     sources = [("argument", index) for index in arguments]
     for tensor in lifted:
         owner = owners.get(id(tensor))

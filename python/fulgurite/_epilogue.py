@@ -7,7 +7,8 @@ from fulgurite import _C, _programs, checks
 
 def epilogue(record):
     """The program `epilogue(*tensors)` takes the outputs of the last trace, those that are stored
-    somewhere last, repeats the effects on the state of Python, and returns the call's result.
+    somewhere last, then the containers among the arguments that are changed or returned; it repeats
+    the effects on the state of Python, and returns the call's result.
 
     Writes to tensors are calls of the trace itself.
     """
@@ -17,12 +18,16 @@ def epilogue(record):
 class _Epilogue:
     def __init__(self, record):
         self.record, self.program = record, _programs.Program("epilogue", "Epilogue")
-        self.tensors, self.made = [], []
+        self.tensors, self.containers, self.made = [], [], []
 
     def write(self):
         outputs = self.record.traces[-1].outputs
         self.tensors = [self.program.fresh(value.name) for value in outputs]
-        self.program.line(f"def epilogue({', '.join(self.tensors)}):", 0)
+        places = _programs.containers_among_arguments(self.record)
+        self.containers = [self.program.fresh(f"container_{number}") for number in places]
+        self.program.line(f"def epilogue({', '.join([*self.tensors, *self.containers])}):", 0)
+        for name, expressions in zip(self.containers, places.values(), strict=True):
+            self.program.line(f"# {name}: {expressions[0]}")
         if self.record.python_state is not None:
             self._effects(self.record.python_state)
         self.program.line(f"return {self._result(self.record.template)}")
@@ -35,6 +40,8 @@ class _Epilogue:
         stored = len(self.tensors) - _count_tensors(recipes)
 
         def named(address):
+            if isinstance(address, tuple):
+                return self.containers[address[1]]
             path = holders[address][0] if address in holders else "object"
             if address in objects:
                 return self.program.object(objects[address], path)
@@ -60,6 +67,8 @@ class _Epilogue:
             return named(what)
         if step == "tensor":
             return self.tensors[stored + what]
+        if step == "argument":
+            return self.containers[what]
         return step, parts
 
     def _shared(self, recipes, made):
@@ -83,6 +92,8 @@ class _Epilogue:
             return self.program.literal(what, type(what).__name__)
         if kind == "again":
             return self.made[what]
+        if kind == "argument":
+            return self.containers[what]
         items = [self._result(child) for child in children]
         if kind == "dict":
             keys = [self.program.literal(key, "key") for key in what]

@@ -7,6 +7,7 @@ import torch
 from fulgurite import _C, _containers
 from fulgurite._arguments import is_tensor
 from fulgurite._C import Unsupported
+from fulgurite._numbers import Number
 from fulgurite._spelling import spell, spell_key
 
 _ATOMS = (
@@ -19,24 +20,32 @@ _CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.
 class Outputs:
     """Reads a result. `is_old(object)` tells whether an object was there before the capture.
 
+    gives_argument: whether a container among the arguments is in the result, as itself.
     tensors: the distinct tensors of the result, in order.
     template: for the extension, see src/bindings/outputs.h.
     tree: for the printed return, see src/ir/output_tree.h.
     """
 
-    def __init__(self, result, is_old):
+    def __init__(self, result, is_old, places):
+        self.gives_argument, self._places = False, places
         self.tensors, self._numbers, self._made, self._is_old = [], {}, {}, is_old
         self.template, self.tree = self._read(result)
 
     def _read(self, value):
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
-        if isinstance(value, _ATOMS) or type(value) is torch.Size:
-            return ("constant", value, ()), ("constant", spell(value), (), ())
         if id(value) in self._made:
             number, tree = self._made[id(value)]
             return ("again", number, ()), tree
+        if type(value) is Number:
+            return self._number(value)
+        if isinstance(value, _ATOMS) or type(value) is torch.Size:
+            return ("constant", value, ()), ("constant", spell(value), (), ())
         if isinstance(value, (tuple, list, dict)) or _containers.is_container(type(value)):
+            if (number := self._places.number_of(value)) is not None:
+                self.gives_argument = True
+                text = f"...  # the {type(value).__name__} among the arguments"
+                return ("argument", number, ()), ("constant", text, (), ())
             if self._is_old(value) and not _holds_trace_tensor(value):
                 return self._old(value)
             return self._container(value)
@@ -58,6 +67,11 @@ class Outputs:
             self.tensors.append(value)
         number = self._numbers[id(value)]
         return ("tensor", number, ()), ("leaf", number, (), ())
+
+    def _number(self, value):
+        template, tree = self._tensor(value.value())
+        self._remember(value, tree)
+        return ("build", _item_of, (template,)), tree
 
     def _remember(self, value, tree):
         self._made[id(value)] = (len(self._made), tree)
@@ -109,6 +123,10 @@ class Outputs:
             return made
 
         return ("build", build, tuple(t for t, _ in read)), tree
+
+
+def _item_of(tensors):
+    return tensors[0].item()
 
 
 def _slots(kind):

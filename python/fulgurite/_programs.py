@@ -118,3 +118,14 @@ def _reads_back(value):
         return same_constant(eval(repr(value), {}), value)
     except (NameError, SyntaxError):  # nan, inf
         return False
+
+
+def containers_among_arguments(record):
+    """{number: [expression, ...]}: where a call has the containers that its entry must find."""
+    found = {}
+    for argument, steps, number in record.places:
+        text = f"args[{argument}]" if isinstance(argument, int) else f"kwargs[{argument!r}]"
+        for kind, key in steps:
+            text += (f"[{key!r}]", f".{key}", ".__dict__")[kind]
+        found.setdefault(number, []).append(text)
+    return dict(sorted(found.items()))

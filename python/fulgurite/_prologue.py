@@ -23,6 +23,7 @@ class _Prologue:
         self.program.line("def prologue(*args, **kwargs):", 0)
         self._settings()
         self._arguments()
+        self._containers()
         self._held_tensors()
         self._data()
         if self.record.python_state is not None:
@@ -54,6 +55,16 @@ class _Prologue:
         if len(self.tensors) > 1:
             tensors = ", ".join(self.tensors)
             self._check(f"{self.program.word('aliasing')}([{tensors}]) == {self.sketch.aliasing!r}")
+
+    def _containers(self):
+        """Those that the epilogue changes or gives back: as many different ones as there were."""
+        places = _programs.containers_among_arguments(self.record)
+        for first, *others in places.values():
+            for other in others:
+                self._check(f"{first} is {other}")
+        if len(places) > 1:
+            distinct = ", ".join(f"id({expressions[0]})" for expressions in places.values())
+            self._check(f"len({{{distinct}}}) == {len(places)}")
 
     def _node(self, name, node):
         getattr(self, f"_{node.kind}")(name, node)

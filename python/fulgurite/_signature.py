@@ -61,7 +61,10 @@ def describe_tensor(tensor):
     text = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
     if not tensor.is_contiguous():
         text += f" with strides {list(tensor.stride())}"
-    return text + (" that requires grad" if tensor.requires_grad else "")
+    if not tensor.requires_grad:
+        return text
+    text += " that requires grad" + ("" if tensor.is_leaf else " and is no leaf")
+    return text + (" and has a gradient" if tensor.is_leaf and tensor.grad is not None else "")
 
 
 def _settings():

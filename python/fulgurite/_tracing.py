@@ -7,11 +7,12 @@ being captured, and otherwise does what it did: eager programs and other threads
 
 import contextlib
 import functools
+import sys
 import threading
 
 import torch
 
-from fulgurite import _C, _custom_function
+from fulgurite import _C, _custom_function, _numbers
 from fulgurite._C import Unsupported
 
 # `recorder`: of the state of Python, while this thread is captured by `listening`.
@@ -45,6 +46,7 @@ def install():
     for name in ("register_hook", "register_post_accumulate_grad_hook", "retain_grad"):
         _wrap(torch.Tensor, name, _changes_graph(name))
     _C.checks_data(torch.nn.functional.gaussian_nll_loss, "var has negative entry/entries")
+    _wrap(torch.Tensor, "item", _numbers.item)
     _wrap(torch.Tensor, "__deepcopy__", _deepcopy)
     _wrap(torch.Tensor, "__repr__", _repr)
     for name in ("get_rng_state", "set_rng_state", "manual_seed", "seed", "initial_seed"):
@@ -105,17 +107,25 @@ def _is_differentiated():
 
 
 def _answer_is_compiling():
-    # Libraries skip checks of data when torch.compiler.is_compiling(). The code is replaced and
-    # not the function: torch.compile knows the function by identity.
+    # Libraries skip checks of data when torch.compiler.is_compiling(); an optimiser computes in
+    # another way then, and gives other results. The code is replaced and not the function:
+    # torch.compile knows the function by identity.
     namespace = torch.compiler.__dict__
-    namespace["_fulgurite_is_capturing"] = _C.is_capturing
+    namespace["_fulgurite_answers"] = _answers_for
 
     def is_compiling() -> bool:
         if torch.jit.is_scripting():
             return False
-        return _is_compiling_flag or _fulgurite_is_capturing()  # noqa: F821
+        return _is_compiling_flag or _fulgurite_answers()  # noqa: F821
 
     torch.compiler.is_compiling.__code__ = is_compiling.__code__
+
+
+def _answers_for():
+    if not _C.is_capturing():
+        return False
+    caller = sys._getframe(2).f_globals.get("__name__", "")
+    return not caller.startswith("torch.optim.")
 
 
 def _reads_data(name):

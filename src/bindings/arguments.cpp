@@ -1,5 +1,6 @@
 #include "bindings/arguments.h"
 
+#include <torch/csrc/Device.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <bit>
@@ -66,7 +67,23 @@ class Reader {
         out_.handler = object;
         return;
       case Shape::Leaf:
+        if (type == &PySlice_Type || type == &PyRange_Type) return bounds(object);
+        if (type == &THPDeviceType) return compared(object);
         return leaf(object);
+    }
+  }
+
+  // Of a slice or a range: made anew for each call, mostly.
+  void bounds(PyObject* object) {
+    nb::object parts[3];
+    const char* names[] = {"start", "stop", "step"};
+    for (int i = 0; i < 3; ++i) parts[i] = nb::steal(PyObject_GetAttrString(object, names[i]));
+    for (const nb::object& part : parts)
+      if (!part.is_none() && !PyLong_CheckExact(part.ptr())) return leaf(object);
+    word(kContainer, Py_TYPE(object), 3);
+    for (nb::object& part : parts) {
+      read(part.ptr());
+      out_.opened.push_back(std::move(part));
     }
   }
 
@@ -103,6 +120,8 @@ class Reader {
     }
     out_.key.push_back(kTensor);
     append_tensor(out_.key, impl);
+    // A program may ask whether it is a leaf, and whether it has a gradient.
+    if (impl.requires_grad()) out_.key.push_back(tensor.is_leaf() | impl.grad().defined() << 1);
     if (offsets_) append_offset(out_.key, impl);
     out_.tensors.push_back(object);
     out_.impls.push_back(&impl);
@@ -151,6 +170,7 @@ class Reader {
 
 void read_arguments(Arguments& out, PyObject* const* args, Py_ssize_t positional,
                     PyObject* keyword_names, bool offsets) {
+  out.given = args, out.positional = positional, out.keyword_names = keyword_names;
   append_ambient(out.key);
   if (const uint64_t device = default_device_word()) out.key.push_back(device);
   out.key.push_back(static_cast<uint64_t>(positional));
@@ -162,6 +182,69 @@ void read_arguments(Arguments& out, PyObject* const* args, Py_ssize_t positional
     reader.read(args[positional + i]);
   }
   append_aliasing(out.key, out.impls);
+}
+
+namespace {
+
+nb::object argument_at(const Arguments& arguments, const nb::object& place) {
+  if (PyLong_Check(place.ptr())) {
+    const Py_ssize_t index = PyLong_AsSsize_t(place.ptr());
+    return index < arguments.positional ? nb::borrow(arguments.given[index]) : nb::object();
+  }
+  const Py_ssize_t keywords =
+      arguments.keyword_names ? PyTuple_GET_SIZE(arguments.keyword_names) : 0;
+  for (Py_ssize_t i = 0; i < keywords; ++i)
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(arguments.keyword_names, i), place.ptr()) == 0)
+      return nb::borrow(arguments.given[arguments.positional + i]);
+  return nb::object();
+}
+
+nb::object follow(const nb::object& from, const ContainerPlaces::Step& step) {
+  using Kind = ContainerPlaces::Step::Kind;
+  PyObject* found = nullptr;
+  if (step.kind == Kind::Dict)
+    found = PyObject_GenericGetDict(from.ptr(), nullptr);
+  else if (step.kind == Kind::Attribute)
+    found = PyObject_GetAttr(from.ptr(), step.key.ptr());
+  else if (PyDict_Check(from.ptr()))
+    found = Py_XNewRef(PyDict_GetItemWithError(from.ptr(), step.key.ptr()));
+  else
+    found = PyObject_GetItem(from.ptr(), step.key.ptr());
+  PyErr_Clear();
+  return nb::steal(found);
+}
+
+}  // namespace
+
+bool find_containers(const ContainerPlaces& places, const Arguments& arguments,
+                     std::vector<nb::object>& containers) {
+  containers.assign(static_cast<size_t>(places.containers), nb::object());
+  for (const ContainerPlaces::Place& place : places.places) {
+    nb::object found = argument_at(arguments, place.argument);
+    for (const ContainerPlaces::Step& step : place.steps)
+      if (found.is_valid()) found = follow(found, step);
+    if (!found.is_valid()) return false;
+    nb::object& known = containers[static_cast<size_t>(place.container)];
+    if (known.is_valid() && !known.is(found)) return false;
+    known = std::move(found);
+  }
+  for (size_t i = 0; i < containers.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (containers[i].is(containers[k])) return false;
+  return true;
+}
+
+ContainerPlaces read_places(nb::handle description) {
+  ContainerPlaces places;
+  for (nb::handle given : description) {
+    ContainerPlaces::Place place{nb::object(given[0]), {}, nb::cast<int32_t>(given[2])};
+    for (nb::handle step : given[1])
+      place.steps.push_back(
+          {static_cast<ContainerPlaces::Step::Kind>(nb::cast<int>(step[0])), nb::object(step[1])});
+    places.containers = std::max(places.containers, place.container + 1);
+    places.places.push_back(std::move(place));
+  }
+  return places;
 }
 
 bool equal_values(c10::ArrayRef<PyObject*> a, c10::ArrayRef<PyObject*> b) {

@@ -10,8 +10,11 @@
 #include "bindings/areas.h"
 #include "bindings/tensor_caster.h"
 #include "capture/infer.h"
+#include "capture/number.h"
 #include "capture/replay.h"
 #include "capture/tracer.h"
+#include "compile/decisions.h"
+#include "torch/dispatch_state.h"
 
 namespace nb = nanobind;
 
@@ -47,6 +50,20 @@ at::Tensor typed_input(BoundTracer& tracer, std::string name, nb::dict given) {
   type.conj = nb::cast<bool>(given["is_conj"]);
   type.neg = nb::cast<bool>(given["is_neg"]);
   return tracer.input(type, std::move(name));
+}
+
+bool decide(const at::Tensor& number) {
+  SoFar program = so_far(number);
+  const auto plan = plan_of_decisions(std::move(program.trace));
+  if (!plan)
+    Tracer::active()->refuse(
+        "the function decides on a number that is computed from whole tensors",
+        "use torch.where instead of a Python condition, or leave this part out of the compiled "
+        "function");
+  CaptureOff off;
+  const bool holds = plan->run(std::move(program.inputs))[0].item().toDouble() != 0;
+  note_decision(number, holds);
+  return holds;
 }
 
 }  // namespace
@@ -86,6 +103,13 @@ void bind_capture(nb::module_& m) {
         if (Tracer* tracer = Tracer::active()) tracer->read_data(real, how);
       },
       nb::arg("real"), nb::arg("how") = "this");
+  m.def("number_in", &number_in, nb::arg("tensor"), nb::arg("lift") = false,
+        "The number in a tensor, as a number of the trace; None where the tensor has data.");
+  m.def("arithmetic", &arithmetic, nb::arg("numbers"), nb::arg("expression"),
+        "A number computed from others; see capture/number.h.");
+  m.def("decide", &decide, nb::arg("number"),
+        "Whether a number of the trace is not 0, for the values that its tensors have now.");
+  m.def("value_of", &trace_value, "The number of a value of the trace.");
   m.def("check_types", &check_types, nb::arg("trace"), nb::arg("inputs"), nb::arg("bodies") = false,
         "Where running the trace differs from the types in it; '' where it does not.");
   m.def("python_meta_calls", &python_meta_calls,

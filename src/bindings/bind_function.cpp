@@ -18,6 +18,8 @@
 #include "bindings/function_modes.h"
 #include "bindings/key_description.h"
 #include "bindings/tensor_caster.h"
+#include "capture/tracer.h"
+#include "compile/decisions.h"
 #include "pystate/callees.h"
 
 namespace fulgurite {
@@ -81,7 +83,7 @@ std::vector<at::Tensor> run_plan(const Entry& entry, const Arguments& arguments)
 PyObject* run_entry(Entry& entry, const Arguments& arguments) {
   HANDLE_TH_ERRORS
   ++entry.hits;
-  return entry.finish(run_plan(entry, arguments));
+  return entry.finish(run_plan(entry, arguments), arguments);
   END_HANDLE_TH_ERRORS
 }
 
@@ -128,7 +130,7 @@ PyObject* ask_python(PyObject* self, const Arguments& arguments, PyObject* const
 std::shared_ptr<Entry> find(FunctionState& state, const Arguments& arguments) {
   return state.entries.find(hash(arguments.key), [&](const Entry& entry) {
     ++state.compared;
-    return entry.key.matches(arguments) && entry.holds();
+    return entry.key.matches(arguments) && entry.holds(arguments);
   });
 }
 
@@ -297,7 +299,7 @@ std::shared_ptr<Entry> make_entry(const CallKey& key, std::shared_ptr<Compiled> 
                                   nb::list sources, std::vector<at::Tensor> lifted,
                                   const std::vector<at::Tensor>& reads,
                                   std::shared_ptr<StateRecord> state, nb::handle output,
-                                  nb::object record) {
+                                  nb::handle places, const Captured* captured, nb::object record) {
   auto entry = std::make_shared<Entry>(key);
   entry->lifted = std::move(lifted);
   entry->state = std::move(state);
@@ -313,15 +315,27 @@ std::shared_ptr<Entry> make_entry(const CallKey& key, std::shared_ptr<Compiled> 
       entry->gradient_guards.emplace_back(source.index, entry->lifted[source.index].grad());
   }
   if (!output.is_none()) entry->output = read_template(output);
+  entry->places = read_places(places);
+  if (captured && !captured->decisions.empty()) {
+    Trace trace = captured->trace;
+    trace.outputs.clear();
+    for (const Taken& decision : captured->decisions) {
+      trace.outputs.push_back(decision.number);
+      entry->taken.push_back(decision.holds);
+    }
+    trace.output_tree = flat_tree(static_cast<int32_t>(trace.outputs.size()));
+    entry->decisions = plan_of_decisions(std::move(trace));
+    require(entry->decisions != nullptr, "decisions that were taken once cannot be taken again");
+  }
   return entry;
 }
 
 nb::object run_now(nb::handle function, std::shared_ptr<Entry> entry, nb::tuple args,
                    nb::dict keywords) {
-  if (!entry->holds())
+  GivenCall call(args, keywords, checked(function)->state->offsets);
+  if (!entry->holds(call.arguments))
     throw Unsupported("what the function depends on is not the same after its capture: " +
                       entry->changed());
-  GivenCall call(args, keywords, checked(function)->state->offsets);
   nb::object result = nb::steal(run_entry(*entry, call.arguments));
   if (!result.is_valid()) throw nb::python_error();
   return result;
@@ -389,7 +403,7 @@ void bind_function(nb::module_& m) {
       .def("changed", &Entry::changed, "What no longer holds of the tensors that it lifted; ''.");
   m.def("make_entry", &make_entry, nb::arg("key"), nb::arg("compiled").none(), nb::arg("sources"),
         nb::arg("lifted"), nb::arg("reads"), nb::arg("state").none(), nb::arg("output").none(),
-        nb::arg("record"));
+        nb::arg("places"), nb::arg("captured").none(), nb::arg("record"));
   m.def("add_entry", [](nb::handle function, std::shared_ptr<Entry> entry) {
     const uint64_t hashed = hash(entry->key.key);
     auto& entries = checked(function)->state->entries;

@@ -13,6 +13,7 @@
 #include "ops/catalogue.h"
 #include "ops/facts.h"
 #include "ops/meta.h"
+#include "ops/numbers_as_tensors.h"
 
 namespace nb = nanobind;
 
@@ -122,6 +123,9 @@ std::vector<std::string> record_names(bool with_rule) {
 
 void bind_ops(nb::module_& m) {
   m.def("op_facts", &facts, nb::arg("name"), nb::arg("overload") = "");
+  m.attr("NUMBERS_AS_TENSORS") = nb::make_tuple();
+  for (const char* name : kNumbersAsTensors)
+    m.attr("NUMBERS_AS_TENSORS") = m.attr("NUMBERS_AS_TENSORS") + nb::make_tuple(name);
   m.def("functional_form", &form, nb::arg("name"), nb::arg("overload") = "");
   m.def("infer_by_rule", &infer_by_rule, nb::arg("name"), nb::arg("overload"), nb::arg("args"));
   m.def("infer", &infer_results, nb::arg("name"), nb::arg("overload"), nb::arg("args"));

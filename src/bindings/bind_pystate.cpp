@@ -5,6 +5,7 @@
 
 #include <ctime>
 #include <memory>
+#include <optional>
 
 #include "bindings/areas.h"
 #include "pystate/place.h"
@@ -43,12 +44,12 @@ using pystate::Recording;
 
 // A recorded run of a function, for tests.
 struct StateRecord {
-  Recording recording;
+  std::optional<Recording> recording;
   Recording::Outcome outcome;
   std::vector<pystate::Ref> tensors;
   nb::object result = nb::none(), error = nb::none();
 
-  explicit StateRecord(Recording::Options options) : recording(std::move(options)) {}
+  explicit StateRecord(Recording::Options options) { recording.emplace(std::move(options)); }
 
   void run(nb::callable function, nb::tuple arguments) {
     try {
@@ -56,9 +57,16 @@ struct StateRecord {
     } catch (nb::python_error& raised) {
       error = nb::borrow(raised.value());
     }
-    recording.stop();
-    outcome = recording.outcome();
+    recording->stop();
+    outcome = recording->outcome();
     tensors = outcome.effects.take_tensors();
+  }
+
+  // Lets go of all but the guards and effects, which is what a compiled function keeps.
+  void forget() {
+    recording.reset();
+    tensors.clear();
+    result = error = nb::none();
   }
 };
 
@@ -84,7 +92,7 @@ nb::list effects_of(const StateRecord& record) {
 
 nb::list impurities_of(const StateRecord& record) {
   nb::list result;
-  for (const auto& impurity : record.recording.impurities())
+  for (const auto& impurity : record.recording->impurities())
     result.append(nb::make_tuple(pystate::name_of(impurity.kind), impurity.what,
                                  Recording::line_of(impurity.where).line, impurity.prevented));
   return result;
@@ -138,12 +146,13 @@ void bind_recording(nb::module_& m) {
       .def_prop_ro("effects", effects_of)
       .def_prop_ro("tensors", tensors_of)
       .def_prop_ro("impure", impurities_of)
-      .def_prop_ro("complete", [](const StateRecord& r) { return r.recording.complete(); })
+      .def_prop_ro("complete", [](const StateRecord& r) { return r.recording->complete(); })
       .def_prop_ro("expired", [](const StateRecord& r) { return r.outcome.guards.expired(); })
       .def("check", [](StateRecord& r) { return r.outcome.guards.check(); })
       .def("explain", [](StateRecord& r) { return r.outcome.guards.explain(); })
-      .def("undo", [](StateRecord& r) { return r.recording.undo(); })
+      .def("undo", [](StateRecord& r) { return r.recording->undo(); })
       .def("replay", replay, nb::arg("tensors") = nb::list())
+      .def("forget", &StateRecord::forget)
       .def("time_checks", time_checks);
   m.def("record_state", record_state, nb::arg("function"), nb::arg("args") = nb::tuple(),
         nb::arg("roots") = nb::dict(), nb::arg("arguments") = nb::set(),

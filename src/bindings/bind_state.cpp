@@ -8,6 +8,7 @@
 #include "bindings/areas.h"
 #include "bindings/errors.h"
 #include "bindings/state_record.h"
+#include "pystate/facts.h"
 #include "pystate/recording.h"
 
 namespace nb = nanobind;
@@ -27,6 +28,7 @@ class StateRecorder {
   StateRecorder(nb::dict roots, nb::list arguments) {
     for (auto [name, object] : roots)
       options_.roots.push_back({nb::cast<std::string>(name), object.ptr(), false});
+    first_argument_ = static_cast<int>(options_.roots.size());
     for (nb::handle container : arguments)
       options_.roots.push_back({"an argument", container.ptr(), true});
     options_.raised = kRefused;
@@ -63,11 +65,13 @@ class StateRecorder {
     auto record = std::make_shared<StateRecord>();
     record->guards = std::move(outcome.guards);
     record->effects = std::move(outcome.effects);
+    record->first_argument = first_argument_;
     return record;
   }
 
  private:
   Recording::Options options_;
+  int first_argument_ = 0;
   std::optional<Recording> recording_;
 };
 
@@ -89,6 +93,16 @@ nb::list guards_of(const StateRecord& record) {
   return list;
 }
 
+// The tensors whose gradients the program fetches.
+nb::list gradient_owners(const StateRecord& record) {
+  nb::list list;
+  for (const pystate::Fact& fact : record.guards.facts().facts)
+    if (fact.kind == pystate::Kind::Slot && pystate::is_tensor(fact.container) &&
+        nb::cast<std::string>(nb::handle(fact.key.get())) == "grad")
+      list.append(nb::borrow(fact.container));
+  return list;
+}
+
 // The tensors that the effects store: outputs of the program, in this order.
 nb::list take_tensors(StateRecord& record) {
   nb::list list;
@@ -104,6 +118,9 @@ void bind_state(nb::module_& m) {
   nb::class_<StateRecord>(m, "StateOutcome", "Guards on Python state, and effects on it.")
       .def_prop_ro("effects", &effects_of)
       .def_prop_ro("guards", &guards_of)
+      .def_prop_ro("gradient_owners", &gradient_owners, "Right after the capture only.")
+      .def_prop_ro("uses_arguments",
+                   [](const StateRecord& record) { return !record.effects.arguments().empty(); })
       .def("take_tensors", &take_tensors);
   nb::class_<StateRecorder>(m, "StateRecorder", "Records what runs while it is entered.")
       .def(nb::init<nb::dict, nb::list>(), nb::arg("roots"), nb::arg("arguments"))

@@ -123,12 +123,14 @@ nb::dict find_objects(const StateRecord& record) {
   return facts ? Finder(*facts).find() : nb::dict();
 }
 
-nb::tuple describe_recipe(const Recipe& recipe) {
-  constexpr const char* kSteps[] = {"constant", "object", "tensor", "tuple", "list", "dict", "set"};
+nb::tuple describe_recipe(const Recipe& recipe, int first_argument) {
+  constexpr const char* kSteps[] = {"constant", "object", "tensor", "argument",
+                                    "tuple",    "list",   "dict",   "set"};
   nb::object what = nb::none();
   if (recipe.step == Recipe::Step::Constant) what = key_of(recipe.constant);
   if (recipe.step == Recipe::Step::Object) what = address(recipe.object.object());
   if (recipe.step == Recipe::Step::Tensor) what = nb::int_(recipe.tensor);
+  if (recipe.step == Recipe::Step::Argument) what = nb::int_(recipe.argument - first_argument);
   nb::list parts;
   for (int part : recipe.parts) parts.append(part);
   return nb::make_tuple(kSteps[static_cast<size_t>(recipe.step)], what, parts);
@@ -136,18 +138,25 @@ nb::tuple describe_recipe(const Recipe& recipe) {
 
 nb::list describe_recipes(const StateRecord& record) {
   nb::list list;
-  for (const Recipe& recipe : record.effects.recipes()) list.append(describe_recipe(recipe));
+  for (const Recipe& recipe : record.effects.recipes())
+    list.append(describe_recipe(recipe, record.first_argument));
   return list;
 }
 
-// (kind, address of the container, key, number of a recipe or None, whether the key is removed
-// first, what, file, line)
+// ("argument", number) of a container among the arguments, or the address of another one.
+nb::object container_of(const pystate::Effect& effect, int first_argument) {
+  if (effect.argument < 0) return address(effect.container);
+  return nb::make_tuple("argument", effect.argument - first_argument);
+}
+
+// (kind, container, key, number of a recipe or None, whether the key is removed first, what, file,
+// line)
 nb::list describe_stores(const StateRecord& record) {
   nb::list list;
   for (const pystate::Effect& effect : record.effects.list()) {
     const auto line = pystate::Recording::line_of(effect.where);
-    list.append(nb::make_tuple(pystate::name_of(effect.kind), address(effect.container),
-                               key_of(effect.key),
+    list.append(nb::make_tuple(pystate::name_of(effect.kind),
+                               container_of(effect, record.first_argument), key_of(effect.key),
                                effect.value < 0 ? nb::object(nb::none()) : nb::int_(effect.value),
                                effect.moved, effect.what, line.file, line.line));
   }

@@ -45,13 +45,26 @@ bool CallKey::expired() const { return !std::all_of(pins.begin(), pins.end(), is
 
 bool Entry::expired() const { return key.expired() || (state && state->guards.expired()); }
 
-bool Entry::holds() const {
+bool Entry::holds(const Arguments& arguments) const {
+  std::vector<nb::object> containers;
+  if (!places.places.empty() && !find_containers(places, arguments, containers)) return false;
   for (size_t i = 0; i < lifted.size(); ++i)
     if (!lifted_guards[i].holds(lifted[i])) return false;
   for (const auto& [owner, guard] : gradient_guards)
     if (!has_gradient(lifted[owner], guard)) return false;
   return std::all_of(reads.begin(), reads.end(), [](const auto& r) { return r.unchanged(); }) &&
-         (!state || state->guards.check());
+         (!state || state->guards.check()) && (!decisions || decides_the_same(arguments));
+}
+
+bool Entry::decides_the_same(const Arguments& arguments) const {
+  try {
+    const std::vector<at::Tensor> now = decisions->run(inputs(arguments));
+    for (size_t i = 0; i < taken.size(); ++i)
+      if ((now[i].item().toDouble() != 0) != taken[i]) return false;
+    return true;
+  } catch (const UserError&) {  // the arithmetic fails, which the program is to say by itself
+    return false;
+  }
 }
 
 std::string Entry::changed() const {
@@ -78,12 +91,15 @@ std::string Entry::name_of(size_t index) const {
   return "a parameter";
 }
 
-PyObject* Entry::finish(std::vector<at::Tensor> outputs) const {
+PyObject* Entry::finish(std::vector<at::Tensor> outputs, const Arguments& arguments) const {
+  std::vector<nb::object> containers;
+  if (!places.places.empty() && !find_containers(places, arguments, containers))
+    internal_error("the containers among the arguments are no longer there");
   const size_t stored = state ? state->effect_tensors : 0;
   const std::vector<at::Tensor> effects(outputs.end() - static_cast<ptrdiff_t>(stored),
                                         outputs.end());
-  if (state && !state->replay(effects)) return nullptr;
-  return build(output, outputs);
+  if (state && !state->replay(effects, containers)) return nullptr;
+  return build(output, outputs, containers);
 }
 
 std::vector<at::Tensor> Entry::inputs(const Arguments& arguments) const {

@@ -43,21 +43,25 @@ struct Entry {
   std::vector<at::Tensor> lifted;
   std::vector<TensorGuard> lifted_guards;
   OutputTemplate output;
+  ContainerPlaces places;  // of the containers among the arguments; empty where none is needed
   std::vector<std::pair<int32_t, TensorGuard>> gradient_guards;  // by place in `lifted`
   std::vector<ReadTensor> reads;
-  std::shared_ptr<StateRecord> state;  // null: nothing is known of the state of Python
-  nb::object record;                   // what Python keeps about it
-  bool eager = false;                  // such calls run the user's function as it is
+  std::shared_ptr<const Plan> decisions;  // null where the program takes none on numbers
+  std::vector<bool> taken;                // what they were
+  std::shared_ptr<StateRecord> state;     // null: nothing is known of the state of Python
+  nb::object record;                      // what Python keeps about it
+  bool eager = false;                     // such calls run the user's function as it is
   uint64_t hits = 0;
 
-  bool holds() const;    // what it was compiled for has not changed
+  bool holds(const Arguments& arguments) const;  // what it was compiled for has not changed
   bool expired() const;  // it is known never to hold again: an object that it needs is gone
   std::string changed() const;
   std::vector<at::Tensor> inputs(const Arguments& arguments) const;
   // The result of a call from what its plan gave, effects included; null with a Python error set.
-  PyObject* finish(std::vector<at::Tensor> outputs) const;
+  PyObject* finish(std::vector<at::Tensor> outputs, const Arguments& arguments) const;
 
  private:
+  bool decides_the_same(const Arguments& arguments) const;
   std::string name_of(size_t lifted_index) const;
 };
 

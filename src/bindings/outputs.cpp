@@ -13,12 +13,13 @@ namespace fulgurite {
 namespace {
 
 using Kind = OutputTemplate::Kind;
-constexpr std::array<const char*, 7> kKinds{"tensor", "constant", "tuple", "list",
-                                            "dict",   "build",    "again"};
+constexpr std::array<const char*, 8> kKinds{"tensor", "constant", "tuple", "list",
+                                            "dict",   "build",    "again", "argument"};
 
 class Builder {
  public:
-  explicit Builder(const std::vector<at::Tensor>& tensors) : tensors_(tensors) {}
+  Builder(const std::vector<at::Tensor>& tensors, const std::vector<nb::object>& arguments)
+      : tensors_(tensors), arguments_(arguments) {}
 
   PyObject* make(const OutputTemplate& t) {
     switch (t.kind) {
@@ -28,6 +29,8 @@ class Builder {
         return t.object.inc_ref().ptr();
       case Kind::Again:
         return made_[t.index].inc_ref().ptr();
+      case Kind::Argument:
+        return arguments_.at(t.index).inc_ref().ptr();
       case Kind::Tuple:
         return tuple(t);
       case Kind::List:
@@ -83,6 +86,7 @@ class Builder {
   }
 
   const std::vector<at::Tensor>& tensors_;
+  const std::vector<nb::object>& arguments_;
   std::vector<nb::object> made_;
 };
 
@@ -94,7 +98,7 @@ OutputTemplate read_template(nb::handle description) {
   const auto* found = std::find(kKinds.begin(), kKinds.end(), kind);
   require(found != kKinds.end(), "no output template of kind {}", kind);
   t.kind = static_cast<Kind>(found - kKinds.begin());
-  if (t.kind == Kind::Tensor || t.kind == Kind::Again)
+  if (t.kind == Kind::Tensor || t.kind == Kind::Again || t.kind == Kind::Argument)
     t.index = nb::cast<int32_t>(description[1]);
   else
     t.object = description[1];
@@ -102,8 +106,9 @@ OutputTemplate read_template(nb::handle description) {
   return t;
 }
 
-PyObject* build(const OutputTemplate& output, const std::vector<at::Tensor>& tensors) {
-  return Builder(tensors).make(output);
+PyObject* build(const OutputTemplate& output, const std::vector<at::Tensor>& tensors,
+                const std::vector<nb::object>& arguments) {
+  return Builder(tensors, arguments).make(output);
 }
 
 int visit(const OutputTemplate& output, visitproc visit, void* arg) {

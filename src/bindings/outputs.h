@@ -18,9 +18,10 @@ struct OutputTemplate {
     Constant,  // `object`
     Tuple,
     List,
-    Dict,   // `object`: the list of keys
-    Build,  // `object`(children)
-    Again,  // the container that was made as number `index`, once more
+    Dict,      // `object`: the list of keys
+    Build,     // `object`(children)
+    Again,     // the container that was made as number `index`, once more
+    Argument,  // the container number `index` among the arguments
   };
 
   Kind kind = Kind::Constant;
@@ -33,7 +34,8 @@ struct OutputTemplate {
 OutputTemplate read_template(nb::handle description);
 
 // A new reference, or null with a Python error set.
-PyObject* build(const OutputTemplate& output, const std::vector<at::Tensor>& tensors);
+PyObject* build(const OutputTemplate& output, const std::vector<at::Tensor>& tensors,
+                const std::vector<nb::object>& arguments);
 
 int visit(const OutputTemplate& output, visitproc visit, void* arg);
 

@@ -17,14 +17,17 @@ std::string bytes_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-bool StateRecord::replay(const std::vector<at::Tensor>& tensors) const {
+bool StateRecord::replay(const std::vector<at::Tensor>& tensors,
+                         const std::vector<nb::object>& containers) const {
   std::vector<nb::object> wrapped;
   std::vector<PyObject*> given;
   for (const at::Tensor& tensor : tensors) {
     wrapped.push_back(nb::steal(THPVariable_Wrap(tensor)));
     given.push_back(wrapped.back().ptr());
   }
-  return effects.replay(given);
+  return effects.replay(given, [&](int root) {
+    return containers.at(static_cast<size_t>(root - first_argument)).ptr();
+  });
 }
 
 int StateRecord::visit(visitproc visit, void* arg) const {

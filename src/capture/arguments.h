@@ -3,6 +3,7 @@
 
 #include <ATen/core/ivalue.h>
 
+#include "capture/number.h"
 #include "ir/trace.h"
 #include "torch/keys.h"
 
@@ -58,6 +59,7 @@ c10::IValue map_tensors(const c10::IValue& value, F&& f) {
 template <class F>
 Arg to_arg(const c10::IValue& value, F&& number_of) {
   Arg arg;
+  if (value.isSymFloat()) return Arg::of(number_behind(value));
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
     if (is_number(tensor)) {
@@ -78,6 +80,11 @@ Arg to_arg(const c10::IValue& value, F&& number_of) {
         const bool defined = item.isTensor() && item.toTensor().defined();
         arg.values.push_back(defined ? number_of(item.toTensor()) : kNoValue);
       }
+      return arg;
+    }
+    if (is_symbolic(value)) {
+      arg.kind = Arg::Kind::ValueList;
+      for (const c10::IValue& item : value.toListRef()) arg.values.push_back(number_behind(item));
       return arg;
     }
   }

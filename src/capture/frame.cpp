@@ -100,6 +100,8 @@ bool Tracer::State::is_frame_itself(const c10::OperatorHandle& op, const c10::IV
     };
     if (value.isTensor()) {
       compare(value);
+    } else if (value.isSymFloat()) {
+      same = args[i].values[at++] == number_behind(value);
     } else if (is_tensor_sequence(value)) {
       for (const c10::IValue& element : value.toListRef()) compare(element);
     }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "capture/arguments.h"
 #include "capture/meta_call.h"
+#include "ir/number_argument.h"
 #include "torch/dispatch_state.h"
 #include "torch/trace_tensor.h"
 
@@ -22,7 +23,8 @@ class Emission {
             schema.name(), info_.arguments, args.size());
     CommonDevice device(info_);
     torch::jit::Stack stack;
-    for (const Arg& arg : args) stack.push_back(to_ivalue(arg, device));
+    for (size_t i = 0; i < args.size(); ++i)
+      stack.push_back(to_ivalue(args[i], schema.arguments()[i], device));
     device_ = to_meta_arguments(info_, device.get(), stack.data());
     call_.args = std::move(args);
     infer(*call_.op.aten, &stack);
@@ -51,8 +53,14 @@ class Emission {
     return meta;
   }
 
-  c10::IValue to_ivalue(const Arg& arg, CommonDevice& device) {
+  c10::IValue to_ivalue(const Arg& arg, const c10::Argument& schema, CommonDevice& device) {
     if (arg.kind == Arg::Kind::Constant) return arg.constant;
+    if (takes_number(schema)) return 1.0;
+    if (takes_numbers(schema)) {
+      c10::List<at::Scalar> numbers;
+      numbers.resize(arg.values.size(), 1.0);
+      return numbers;
+    }
     if (arg.kind == Arg::Kind::Value) return meta(arg.values[0], device);
     if (!arg.optional_elements) {
       c10::List<at::Tensor> list;

@@ -44,6 +44,7 @@ class Reader {
 
   bool run() {
     if (info_.mask_index) return masks_to_indices();
+    if (gives_number()) return true;
     for (int i = 0; i < info_.arguments; ++i)
       for_each_tensor(arguments_[i], [&](const at::Tensor& t) { want(t); });
     CaptureOff off;
@@ -58,6 +59,22 @@ class Reader {
     const bool traced = as_trace(tensor) || tensor.key_set().has(kMark);
     if (traced || state_.is_written(tensor)) refuse(tensor);
     state_.note_read(tensor);
+  }
+
+  // A Scalar need not be known as long as it is only computed with.
+  bool gives_number() {
+    const auto& returns = op_.schema().returns();
+    if (returns.size() != 1 || returns[0].type()->kind() != c10::TypeKind::NumberType) return false;
+    const at::Tensor tensor = arguments_[0].toTensor();
+    const auto number = number_in(tensor, /*lift=*/false);
+    if (!number) return false;
+    stack_->resize(stack_->size() - info_.arguments);
+    stack_->emplace_back(symbolic(*number, name()));
+    return true;
+  }
+
+  std::string name() const {
+    return (state_.frame ? *state_.frame->call.op.aten : op_).schema().name();
   }
 
   // x[mask] is x[mask.nonzero()]: what is real of it can be known.
@@ -80,21 +97,7 @@ class Reader {
   }
 
   [[noreturn]] void refuse(const at::Tensor& tensor) {
-    const std::string name = (state_.frame ? *state_.frame->call.op.aten : op_).schema().name();
-    const std::string text =
-        fmt::format("{} needs the data of a tensor that {}: {}", name,
-                    as_trace(tensor) ? "is only being traced" : "was written to during capture",
-                    describe_trace_tensor(tensor));
-    const std::string instead =
-        info_.mask_index || info_.returns_tensor
-            ? "use an operator whose result has a fixed shape (torch.where, masked_fill, a mask "
-              "that is multiplied), or leave this part out of the captured function"
-            : "use torch.where instead of a Python condition, keep the value as a tensor, or leave "
-              "this part out of the captured function";
-    if (!state_.frame) state_.tracer->refuse(text, instead);
-    // The call that asked for it may be able to do without.
-    state_.wanted_data = refusal_of(text, instead);
-    throw *state_.wanted_data;
+    state_.refuse_data(name(), tensor, info_.mask_index || info_.returns_tensor);
   }
 
   Tracer::State& state_;
@@ -105,6 +108,24 @@ class Reader {
 };
 
 }  // namespace
+
+void Tracer::State::refuse_data(const std::string& reader, const at::Tensor& tensor,
+                                bool gives_tensor) {
+  const std::string text =
+      fmt::format("{} needs the data of a tensor that {}: {}", reader,
+                  as_trace(tensor) ? "is only being traced" : "was written to during capture",
+                  describe_trace_tensor(tensor));
+  const std::string instead =
+      gives_tensor
+          ? "use an operator whose result has a fixed shape (torch.where, masked_fill, a mask "
+            "that is multiplied), or leave this part out of the captured function"
+          : "use torch.where instead of a Python condition, keep the value as a tensor, or leave "
+            "this part out of the captured function";
+  if (!frame) tracer->refuse(text, instead);
+  // The call that asked for it may be able to do without.
+  wanted_data = refusal_of(text, instead);
+  throw *wanted_data;
+}
 
 bool Tracer::State::read_data(const c10::OperatorHandle& op, const OpInfo& info,
                               torch::jit::Stack* stack) {

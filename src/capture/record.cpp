@@ -70,6 +70,7 @@ class Recording {
     }
     device_ = to_meta_arguments(info_, device.get(), meta_.data());
     try {
+      if (std::any_of(meta_.begin(), meta_.end(), is_symbolic)) infer_for_another_number();
       infer(op_, &meta_);
     } catch (const Unsupported& declined) {  // by a rule of ours
       state_.tracer->refuse(
@@ -89,6 +90,31 @@ class Recording {
       state_.inference_failed = true;
       throw;
     }
+    if (other_ && *other_ != types(meta_))
+      state_.tracer->refuse(
+          fmt::format("the shape of what {} gives depends on a number that is read from a tensor",
+                      op_.schema().name()),
+          "take the number from an argument of the captured function");
+  }
+
+  // What is known of numbers of the trace is that they are numbers.
+  void infer_for_another_number() {
+    torch::jit::Stack other;
+    for (c10::IValue& value : meta_) {
+      other.push_back(with_hints(value, 0.0));
+      value = with_hints(value, 1.0);
+    }
+    infer(op_, &other);
+    other_ = types(other);
+  }
+
+  using Types = std::vector<std::pair<c10::ScalarType, std::vector<int64_t>>>;
+  static Types types(const torch::jit::Stack& results) {
+    Types all;
+    for_each_tensor(c10::ArrayRef<c10::IValue>(results), [&](const at::Tensor& t) {
+      all.emplace_back(t.scalar_type(), t.sizes().vec());
+    });
+    return all;
   }
 
   // Batch norm writes its running statistics, which its schema does not say, in training only.
@@ -160,6 +186,7 @@ class Recording {
   const size_t first_;
   const c10::IValue* given_;
   torch::jit::Stack meta_;
+  std::optional<Types> other_;
   PassedList passed_;
   c10::Device device_ = c10::Device(c10::kCPU);
   Call call_;

@@ -4,6 +4,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "base/error.h"
+#include "ir/number_argument.h"
 #include "ir/print.h"
 
 namespace fulgurite {
@@ -99,9 +100,17 @@ void run_calls(std::span<const Call> calls, std::vector<at::Tensor>& env, const 
 }
 
 void push_args(const Call& call, const std::vector<at::Tensor>& env, torch::jit::Stack& stack) {
-  for (const Arg& arg : call.args) {
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const Arg& arg = call.args[i];
+    const c10::Argument& schema = call.op.aten->schema().arguments()[i];
     if (arg.kind == Arg::Kind::Constant) {
       stack.push_back(arg.constant);
+    } else if (takes_number(schema)) {
+      stack.emplace_back(env[arg.values[0]].item());
+    } else if (takes_numbers(schema)) {
+      c10::List<at::Scalar> numbers;
+      for (ValueId id : arg.values) numbers.push_back(env[id].item());
+      stack.emplace_back(std::move(numbers));
     } else if (arg.kind == Arg::Kind::Value) {
       stack.emplace_back(env[arg.values[0]]);
     } else if (arg.optional_elements) {

@@ -69,6 +69,7 @@ struct Tracer::State {
   std::unordered_map<ValueId, TensorType> retyped;  // as they are now
   std::vector<DataRead> data_reads;
   std::vector<GivenGrad> grads;
+  std::vector<Taken> decisions;
   std::optional<Unsupported> refusal;
   std::optional<Unsupported> wanted_data;  // by a part of the open frame
   bool inference_failed = false;           // in the open frame: the types of results were not found
@@ -144,6 +145,9 @@ struct Tracer::State {
   void note_read(const at::Tensor& real);
   // True if the data is a bool that the program only looks at to raise an error: recorded as that.
   bool record_check(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  // `reader`, an operator, wants to know what cannot be known.
+  [[noreturn]] void refuse_data(const std::string& reader, const at::Tensor& tensor,
+                                bool gives_tensor = false);
   // True if the operator only ends a constant that the program makes from Python data.
   bool keep_constant(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack* stack);
 };

@@ -178,6 +178,7 @@ Captured Tracer::finish(const std::vector<at::Tensor>& outputs, OutputTree tree)
   Captured captured;
   for (Lifted& lifted : state.lifted) captured.lifted.push_back(std::move(lifted.real));
   captured.data_reads = std::move(state.data_reads);
+  captured.decisions = std::move(state.decisions);
   for (ConstantCopy& copy : state.copies)
     copy.written = state.is_written_id(state.trace.values[copy.copy].type.storage);
   captured.trace =

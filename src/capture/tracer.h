@@ -29,10 +29,17 @@ struct GivenGrad {
   at::Tensor grad;  // a trace tensor
 };
 
+// The program compared a number that is read from a tensor with another.
+struct Taken {
+  ValueId number = kNoValue;  // is not 0 where the comparison holds
+  bool holds = false;
+};
+
 struct Captured {
   Trace trace;
   std::vector<at::Tensor> lifted;  // the real tensors behind the inputs that are no arguments
   std::vector<DataRead> data_reads;
+  std::vector<Taken> decisions;
 };
 
 // What capture asks of the language that the program is written in. A C++ program has none of it.

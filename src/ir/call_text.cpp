@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ir/literal.h"
+#include "ir/number_argument.h"
 
 namespace fulgurite {
 namespace {
@@ -15,6 +16,18 @@ void collect_retyped(const std::vector<Call>& calls, std::unordered_set<ValueId>
     collect_retyped(call.body, out);
     if (call.gradient)
       for (const CustomGradient::Case& one : call.gradient->cases) collect_retyped(one.calls, out);
+  }
+}
+
+bool gives_number(const Call& call) {
+  return call.op.aten && (is_item(*call.op.aten) || is_arithmetic(*call.op.aten));
+}
+
+// The values that are Python's floats in the text.
+void collect_numbers(const std::vector<Call>& calls, std::unordered_set<ValueId>& out) {
+  for (const Call& call : calls) {
+    if (gives_number(call)) out.insert(call.results[0].values[0]);
+    collect_numbers(call.body, out);
   }
 }
 
@@ -113,10 +126,12 @@ void append_results(std::string& out, const Call& call, const Names& names) {
 CallText::CallText(const Trace& trace, bool explicit_calls)
     : trace_(trace), explicit_calls_(explicit_calls), names_(trace) {
   collect_retyped(trace.calls, retyped_);
+  collect_numbers(trace.calls, numbers_);
 }
 
 std::string CallText::append(std::string& out, const Call& call) {
   append_results(out, call, names_);
+  if (gives_number(call)) return append_number(out, call), "";
   if (call.op.aten) return append_aten(out, call);
   append_region(out, call);
   return "";
@@ -139,6 +154,8 @@ ArgKind CallText::kind_of(const Arg& arg, const c10::Argument& schema) const {
     case Arg::Kind::Value:
       break;
   }
+  if (numbers_.contains(arg.values[0]))
+    return takes_number(schema) ? ArgKind::Float : ArgKind::Number;
   const auto id = static_cast<size_t>(arg.values[0]);
   if (id >= trace_.values.size() || retyped_.contains(arg.values[0])) return ArgKind::Retyped;
   return is_contiguous(trace_.values[id].type) ? ArgKind::Contiguous : ArgKind::Strided;
@@ -221,6 +238,23 @@ std::string CallText::append_aten(std::string& out, const Call& call) {
   }
   out += ')';
   return note;
+}
+
+void CallText::append_number(std::string& out, const Call& call) const {
+  if (is_item(*call.op.aten)) {
+    names_.append(out, call.args[0].values[0]);
+    out += ".item()";
+    return;
+  }
+  std::string_view rest = call.args[1].constant.toStringView();
+  for (size_t open; (open = rest.find('{')) != std::string_view::npos;) {
+    const size_t close = rest.find('}');
+    out += rest.substr(0, open);
+    const auto index = std::stoul(std::string(rest.substr(open + 1, close - open - 1)));
+    names_.append(out, call.args[0].values[index]);
+    rest.remove_prefix(close + 1);
+  }
+  out += rest;
 }
 
 void CallText::append_region(std::string& out, const Call& call) const {

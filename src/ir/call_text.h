@@ -38,6 +38,7 @@ class CallText {
   ArgKind kind_of(const Arg& arg, const c10::Argument& schema) const;
   std::string append_arg(std::string& out, const Arg& arg, const c10::Argument& schema) const;
   std::string append_aten(std::string& out, const Call& call);
+  void append_number(std::string& out, const Call& call) const;
   void append_region(std::string& out, const Call& call) const;
   void append_custom_arguments(std::string& out, const Call& call) const;
 
@@ -45,6 +46,7 @@ class CallText {
   bool explicit_calls_;
   Names names_;
   std::unordered_set<ValueId> retyped_;
+  std::unordered_set<ValueId> numbers_;  // Python floats
   std::map<std::pair<std::string_view, std::string_view>, OpSpelling> spellings_;
 };
 

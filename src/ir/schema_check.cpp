@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "ir/number_argument.h"
+
 namespace fulgurite {
 namespace {
 
@@ -81,7 +83,10 @@ bool holds_none(const Arg& arg) {
   return std::find(arg.values.begin(), arg.values.end(), kNoValue) != arg.values.end();
 }
 
-bool argument_fits(const Arg& arg, const c10::Type& type) {
+bool argument_fits(const Arg& arg, const c10::Argument& argument) {
+  const c10::Type& type = *argument.type();
+  if (arg.kind == Arg::Kind::Value && takes_number(argument)) return !holds_none(arg);
+  if (arg.kind == Arg::Kind::ValueList && takes_numbers(argument)) return !holds_none(arg);
   const bool none = arg.kind == Arg::Kind::Constant && arg.constant.isNone();
   if (none && is_optional(type)) return true;
   if (is_tensor(type)) {
@@ -112,7 +117,7 @@ std::string schema_fault(const Call& call) {
   if (call.args.size() != arguments.size())
     return fmt::format("{} arguments where the schema has {}", call.args.size(), arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (argument_fits(call.args[i], *arguments[i].type())) continue;
+    if (argument_fits(call.args[i], arguments[i])) continue;
     return fmt::format("argument {} takes {}, not {}", arguments[i].name(),
                        arguments[i].type()->annotation_str(), kind_text(call.args[i]));
   }

@@ -42,22 +42,6 @@ bool is_tensor_state(PyObject* name) {
   return false;
 }
 
-void read_slot(Recorder& recorder, PyObject* object, PyObject* name) {
-  if (is_constant(object) || (is_tensor(object) && !is_tensor_state(name))) return;
-  if (PyFunction_Check(object)) {
-    recorder.log.read(Kind::Function, object);
-    if (equals(name, "__code__") || equals(name, "__defaults__")) return;
-  }
-  Ref once = value_at(Kind::Slot, object, name), again = value_at(Kind::Slot, object, name);
-  if (same_value(Kind::Slot, once.get(), again.get())) {
-    recorder.log.read(Kind::Slot, object, name);
-  } else {
-    recorder.impure(Impure::Unreviewed,
-                    fmt::format("reads {} of a {}, which gives a new object each time",
-                                PyUnicode_AsUTF8(name), Py_TYPE(object)->tp_name));
-  }
-}
-
 void read_instance_entry(Recorder& recorder, PyObject* object, PyObject* name) {
   static PyObject* const fallback = interned("__getattr__");
   PyObject* dict = read_instance_dict(recorder, object);
@@ -97,6 +81,22 @@ void read_super_attribute(Recorder& recorder, PyObject* object, PyObject* name) 
 }
 
 }  // namespace
+
+void read_slot(Recorder& recorder, PyObject* object, PyObject* name) {
+  if (is_constant(object) || (is_tensor(object) && !is_tensor_state(name))) return;
+  if (PyFunction_Check(object)) {
+    recorder.log.read(Kind::Function, object);
+    if (equals(name, "__code__") || equals(name, "__defaults__")) return;
+  }
+  Ref once = value_at(Kind::Slot, object, name), again = value_at(Kind::Slot, object, name);
+  if (same_value(Kind::Slot, once.get(), again.get())) {
+    recorder.log.read(Kind::Slot, object, name);
+  } else {
+    recorder.impure(Impure::Unreviewed,
+                    fmt::format("reads {} of a {}, which gives a new object each time",
+                                PyUnicode_AsUTF8(name), Py_TYPE(object)->tp_name));
+  }
+}
 
 void read_specials(Recorder& recorder, PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);

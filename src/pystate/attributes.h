@@ -15,6 +15,9 @@ void write_attribute(Recorder& recorder, PyObject* object, PyObject* name);
 // The same past a __setattr__ that is written in Python, as object.__setattr__ does it.
 void write_attribute_plainly(Recorder& recorder, PyObject* object, PyObject* name);
 
+// What a descriptor written in C, found on the object's type by that name, keeps or computes.
+void read_slot(Recorder& recorder, PyObject* object, PyObject* name);
+
 // Looking a name up on a type and its bases.
 void read_type(Recorder& recorder, PyTypeObject* type, PyObject* name);
 // All that C code may call on an object: its special methods, and its type.

@@ -63,7 +63,7 @@ constexpr CalleeRow kRows[] = {
     {"weakref", "ReferenceType", looks},
     {"sys", "intern exc_info is_finalizing getdefaultencoding getfilesystemencoding", looks,
      kReads},
-    {"sys", "getrecursionlimit", looks, kReads},
+    {"sys", "getrecursionlimit", asks, kReads},
     {"_warnings", "warn warn_explicit", shows},
     {"_thread", "RLock allocate_lock", makes},
     {"_thread.RLock", "__enter__ __exit__", nothing},  // gives back what it takes
@@ -89,8 +89,8 @@ constexpr CalleeRow kRows[] = {
     {"types.ModuleType", "__getattribute__", gets_attribute},
     {"types.FunctionType", "__get__", looks},
     {"builtins.property", "__get__ __set__ __delete__", looks},
-    {"types.GetSetDescriptorType", "__get__", looks},
-    {"types.MemberDescriptorType", "__get__", looks},
+    {"types.GetSetDescriptorType", "__get__", gets_slot},
+    {"types.MemberDescriptorType", "__get__", gets_slot},
 
     // Containers
     {"builtins.list", "*", reads, kReads},

@@ -13,9 +13,9 @@ namespace {
 
 // The named argument of an attribute access, or null.
 PyObject* attribute_name(Recorder& recorder, const Call& call, size_t index) {
-  if (call.arguments.size() <= index || !PyUnicode_CheckExact(call.arguments[index]))
-    return nullptr;
-  return recorder.log.canonical_key(call.arguments[index]);
+  if (call.arguments.size() <= index || !PyUnicode_Check(call.arguments[index])) return nullptr;
+  Ref exact = Ref::steal(PyUnicode_FromObject(call.arguments[index]));  // not of a subclass
+  return recorder.log.canonical_key(exact.get());
 }
 
 }  // namespace
@@ -125,9 +125,23 @@ void imports(Recorder& recorder, const Call& call) {
   }
 }
 
+void gets_slot(Recorder& recorder, const Call& call) {
+  if (!call.self || call.arguments.empty() || call.arguments[0] == Py_None) return;
+  PyObject* name = PyDescr_NAME(call.self);
+  // A class in between has another attribute of that name.
+  if (type_lookup(Py_TYPE(call.arguments[0]), name) != call.self)
+    return recorder.impure(Impure::Unreviewed, "reads an attribute of a base class past another");
+  read_slot(recorder, call.arguments[0], name);
+}
+
 void gets_type(Recorder& recorder, const Call& call) {
-  if (call.arguments.size() == 1) return read_specials(recorder, call.arguments[0]);
-  makes(recorder, call);
+  static PyObject* const stand_in = interned("_fulgurite_stands_for");
+  if (call.arguments.size() != 1) return makes(recorder, call);
+  PyObject* object = call.arguments[0];
+  if (PyObject* what = type_lookup(Py_TYPE(object), stand_in))
+    recorder.impure(Impure::Unreviewed,
+                    fmt::format("asks for the type of {}", PyUnicode_AsUTF8(what)));
+  read_specials(recorder, object);
 }
 
 void calls_type(Recorder& recorder, const Call& call) {

@@ -16,6 +16,7 @@ void nothing(Recorder&, const Call&);
 void gets_attribute(Recorder&, const Call&);
 void sets_attribute(Recorder&, const Call&);
 void sets_attribute_plainly(Recorder&, const Call&);
+void gets_slot(Recorder&, const Call&);  // descriptor.__get__(object) of a C type
 void gets_length(Recorder&, const Call&);
 void checks_type(Recorder&, const Call&);        // isinstance, issubclass
 void checks_registered(Recorder&, const Call&);  // the same for abstract classes
@@ -54,6 +55,7 @@ void mutates_first(Recorder&, const Call&);  // heapq.heappush and the like
 
 // --- Libraries
 void dispatches(Recorder&, const Call&);  // torch: the dispatcher sees the rest
+void asks(Recorder&, const Call&);        // for a setting that could be changed
 void reads_tensor_data(Recorder&, const Call&);
 void changes_tensor_state(Recorder&, const Call&);
 void computes_on_arrays(Recorder&, const Call&);  // NumPy

@@ -9,9 +9,9 @@ namespace fulgurite::pystate {
 
 struct CalleeRow {
   const char* owner;  // a module, or a type with its module
-  const char* names;  // separated by spaces; "get_*" stands for all functions, methods and types
-                      // that begin so
-  CallHandler handler;
+  // Separated by spaces; "get_*" stands for all functions, methods and types that begin so.
+  const char* names;
+  CallHandler handler;  // null takes back what a row further up says
   Handed handed = Handed::Unknown;
 };
 

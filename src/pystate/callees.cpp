@@ -80,10 +80,11 @@ class Table {
   }
 
   void put(PyObject* callable, const CalleeRow& row) {
-    if (const void* identity = identity_of(callable)) {
-      callees_[identity] = {row.handler, row.handed};
-      Py_INCREF(callable);
-    }
+    const void* identity = identity_of(callable);
+    if (!identity) return;
+    if (!row.handler) return (void)callees_.erase(identity);
+    callees_[identity] = {row.handler, row.handed};
+    Py_INCREF(callable);  // for good, so that its address stays its own
   }
 
   // All members whose names begin with `prefix`.

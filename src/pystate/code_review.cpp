@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "pystate/interpreter.h"
@@ -11,7 +12,8 @@ namespace fulgurite::pystate {
 namespace {
 
 // Files of torch, relative to its directory, whose code is not watched. A name that ends with a
-// slash stands for all files below. Everything else of torch is watched like the user's code.
+// slash stands for all files below, one with a colon for a function. Everything else of torch is
+// watched like the user's code.
 //
 // They hand tensors on to the dispatcher, or keep ambient state that the capture tracks (grad
 // mode, autocast, dispatch modes) or caches that cannot change a result.
@@ -31,7 +33,16 @@ constexpr std::string_view kExemptOfTorch[] = {
     "_utils.py",
     "_vmap_internals.py",
     "amp/autocast_mode.py",
-    "autograd/",
+    "autograd/__init__.py",
+    "autograd/_functions/",
+    "autograd/forward_ad.py",
+    "autograd/function.py",
+    "autograd/functional.py",
+    "autograd/grad_mode.py",
+    "autograd/graph.py",
+    "autograd/profiler.py",
+    "autograd/profiler_util.py",
+    "autograd/variable.py",
     "compiler/",
     "fx/",
     "jit/",
@@ -44,7 +55,7 @@ constexpr std::string_view kExemptOfTorch[] = {
     "utils/_python_dispatch.py",
     "utils/_stats.py",
     "utils/_traceback.py",
-    "utils/hooks.py",
+    "utils/hooks.py:RemovableHandle.__init__",  // counts the hooks of the process
 };
 
 // Result types of operators, computed in Python: the user's code is never called from there.
@@ -67,9 +78,11 @@ constexpr MessageCode kMessages[] = {
     {"/warnings.py", "warn_explicit"},
 };
 
+// `path` is that of a file, a colon, and the qualified name of a function.
 bool is_listed(std::string_view path, std::span<const std::string_view> list) {
-  return std::any_of(list.begin(), list.end(), [path](std::string_view entry) {
-    return entry.back() == '/' ? path.starts_with(entry) : path == entry;
+  std::string_view file = path.substr(0, path.find(':'));
+  return std::any_of(list.begin(), list.end(), [=](std::string_view entry) {
+    return entry.back() == '/' ? path.starts_with(entry) : entry == file || entry == path;
   });
 }
 
@@ -78,7 +91,9 @@ Treatment treatment_of(PyCodeObject* code) {
   if (file.starts_with("<frozen importlib") || is_in(file, packages().own))
     return Treatment::Exempt;
   if (is_in(file, packages().torch)) {
-    std::string_view rest = file.substr(packages().torch.size());
+    const char* function = PyUnicode_AsUTF8(code->co_qualname);
+    std::string rest(file.substr(packages().torch.size()));
+    rest.append(":").append(function ? function : "");
     if (is_listed(rest, kClosedOfTorch)) return Treatment::Closed;
     if (is_listed(rest, kExemptOfTorch)) return Treatment::Exempt;
     return Treatment::Watched;

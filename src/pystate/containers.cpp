@@ -112,7 +112,8 @@ void read_list_item(Recorder& recorder, PyObject* list, PyObject* key, bool writ
     if (write) return recorder.log.write(Kind::Contents, list);
     return read_contents(recorder, list);
   }
-  PyObject* index = recorder.log.canonical_key(key);
+  Ref plain = Ref::steal(PyLong_FromSsize_t(PyLong_AsSsize_t(key)));  // not of a subclass
+  PyObject* index = recorder.log.canonical_key(plain.get());
   if (write) return recorder.log.write(Kind::Item, list, index);
   recorder.log.read(Kind::Item, list, index);
 }

@@ -24,8 +24,9 @@ class EffectBuilder {
     effect.place = facts_.place_of(location.kind, location.container, location.key.get());
     effect.what = describe(effect, now.get());
     const Known* known = log_.known(location.container);
-    if (known && known->age == Age::Argument) {
-      // Another object on the next call, while this address may be anything by then.
+    // Another object on the next call, while this address may be anything by then.
+    if (known && known->age == Age::Argument) effect.argument = argument_number(location.container);
+    if (known && known->age == Age::Argument && effect.argument < 0) {
       effect.refusal = "it is among the arguments of the call; return the new value instead";
     } else if (!is_reachable(location.container)) {
       effect.refusal = "nobody knows how the program comes to the object that it changes";
@@ -79,6 +80,14 @@ class EffectBuilder {
     return log_.locations()[static_cast<size_t>(known.origin)].read;
   }
 
+  // Which root the container is; -1 where it is a part of one that nobody has listed.
+  int argument_number(PyObject* container) const {
+    const Known* known = log_.known(container);
+    if (!known || known->root < 0) return -1;
+    bool itself = log_.roots()[static_cast<size_t>(known->root)].object == container;
+    return itself ? known->root : -1;
+  }
+
   int add_step(Recipe recipe) {
     effects_.recipes_.push_back(std::move(recipe));
     return static_cast<int>(effects_.recipes_.size()) - 1;
@@ -108,6 +117,11 @@ class EffectBuilder {
       effects_.tensors_.push_back(Ref::borrow(value));
       has_tensor_ = true;
       return add_step({Recipe::Step::Tensor, {}, {}, int(effects_.tensors_.size()) - 1});
+    }
+    if (known && known->age == Age::Argument && !PyTuple_Check(value)) {
+      const int number = argument_number(value);
+      if (number < 0) return refuse(value, "which is a part of an argument");
+      return add_step({.step = Recipe::Step::Argument, .argument = number});
     }
     if (known && known->age == Age::Old) {
       if (!is_found_again(*known)) return refuse(value, "of which nobody knows where it is from");
@@ -154,7 +168,8 @@ bool is_covered(const Log& log, const Location& location) {
          log.locations()[static_cast<size_t>(known->contents)].written;
 }
 
-Ref build(const Recipe& recipe, std::span<PyObject* const> tensors, const std::vector<Ref>& made) {
+Ref build(const Recipe& recipe, std::span<PyObject* const> tensors,
+          const Effects::Arguments& arguments, const std::vector<Ref>& made) {
   auto part = [&](size_t i) { return made[static_cast<size_t>(recipe.parts[i])].get(); };
   auto size = static_cast<Py_ssize_t>(recipe.parts.size());
   switch (recipe.step) {
@@ -165,6 +180,8 @@ Ref build(const Recipe& recipe, std::span<PyObject* const> tensors, const std::v
       return Ref::borrow(recipe.object.weak() ? recipe.object.alive() : recipe.object.object());
     case Recipe::Step::Tensor:
       return Ref::borrow(tensors[static_cast<size_t>(recipe.tensor)]);
+    case Recipe::Step::Argument:
+      return Ref::borrow(arguments(recipe.argument));
     case Recipe::Step::Dict: {
       Ref dict = Ref::steal(PyDict_New());
       for (size_t i = 0; dict && i + 1 < recipe.parts.size(); i += 2)
@@ -192,21 +209,35 @@ Effects::Effects(const Log& log, const Facts& facts) {
             [](const Effect& a, const Effect& b) { return a.order < b.order; });
 }
 
-bool Effects::replay(std::span<PyObject* const> tensors) const {
-  std::vector<Ref> made;
+bool Effects::replay(std::span<PyObject* const> tensors, const Arguments& arguments) const {
+  // A write may put something else where an argument was found, so all of them come first.
+  std::vector<Ref> made, containers;
+  for (const Effect& effect : effects_)
+    containers.push_back(
+        Ref::borrow(effect.argument < 0 ? effect.container : arguments(effect.argument)));
   for (const Recipe& recipe : recipes_) {
-    made.push_back(build(recipe, tensors, made));
+    made.push_back(build(recipe, tensors, arguments, made));
     if (made.back()) continue;
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "an object to be stored is gone");
     return false;
   }
-  for (const Effect& effect : effects_) {
-    if (effect.moved && !store(effect.kind, effect.container, effect.key.get(), nullptr))
-      return false;
+  for (size_t i = 0; i < effects_.size(); i++) {
+    const Effect& effect = effects_[i];
+    PyObject* container = containers[i].get();
+    if (effect.moved && !store(effect.kind, container, effect.key.get(), nullptr)) return false;
     PyObject* value = effect.value < 0 ? nullptr : made[static_cast<size_t>(effect.value)].get();
-    if (!store(effect.kind, effect.container, effect.key.get(), value)) return false;
+    if (!store(effect.kind, container, effect.key.get(), value)) return false;
   }
   return true;
+}
+
+std::vector<int> Effects::arguments() const {
+  std::vector<int> roots;
+  for (const Effect& effect : effects_)
+    if (effect.argument >= 0) roots.push_back(effect.argument);
+  for (const Recipe& recipe : recipes_)
+    if (recipe.argument >= 0) roots.push_back(recipe.argument);
+  return roots;
 }
 
 int Effects::visit(visitproc visit, void* argument) const {

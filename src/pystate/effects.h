@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,10 +21,11 @@ enum class EffectClass : uint8_t {
 
 // How to make a value: one step, whose parts are steps before it.
 struct Recipe {
-  enum class Step : uint8_t { Constant, Object, Tensor, Tuple, List, Dict, Set } step;
+  enum class Step : uint8_t { Constant, Object, Tensor, Argument, Tuple, List, Dict, Set } step;
   Ref constant;
   Expected object;
   int tensor = -1;         // index into Effects::tensors
+  int argument = -1;       // which root it was
   std::vector<int> parts;  // a dict's keys and values by turns
 };
 
@@ -32,7 +34,8 @@ struct Effect {
   Kind kind;
   PyObject* container;  // an address: alive whenever the guards of the run hold
   Ref key;
-  int value = -1;  // index into Effects::recipes; -1 removes
+  int argument = -1;  // which root it was, where it is a container among the arguments instead
+  int value = -1;     // index into Effects::recipes; -1 removes
   uint32_t order = 0;
   bool moved = false;   // the key is removed first, so that it comes last
   std::string place;    // "model.counter"
@@ -55,9 +58,15 @@ class Effects {
   // them. They are given away, so that they can be freed.
   std::vector<Ref> take_tensors() { return std::move(tensors_); }
 
+  // The containers among the arguments of the call, by their number among the roots.
+  using Arguments = std::function<PyObject*(int root)>;
+
   // Does it again. To be called right after Guards::check() held, with one tensor for each of those
   // taken. All effects can be repeated. Returns false with a Python error set if that failed.
-  bool replay(std::span<PyObject* const> tensors) const;
+  bool replay(std::span<PyObject* const> tensors, const Arguments& arguments = {}) const;
+
+  // The roots among the arguments that replay() asks for.
+  std::vector<int> arguments() const;
 
   int visit(visitproc visit, void* argument) const;
 

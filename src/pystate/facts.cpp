@@ -73,9 +73,20 @@ bool has_elements(Kind kind, PyObject* entry) {
   return (kind == Kind::Contents || kind == Kind::Function) && entry && !PyBytes_Check(entry);
 }
 
-Fact fact_of(const Location& location) {
+// The gradient of a tensor is replaced all the time; whoever uses it fetches it by itself. That
+// there is one, and of which class, is what counts: the class stands for it in the fact.
+bool is_gradient(Kind kind, PyObject* container, PyObject* key) {
+  static PyObject* const grad = interned("grad");
+  return kind == Kind::Slot && key == grad && is_tensor(container);
+}
+
+Fact fact_of(const Location& location, const Log& log) {
   Fact fact{location.kind, location.container, location.key};
   PyObject* entry = location.entry.get();
+  // A gradient that is found elsewhere, too, has to be the same object.
+  if (entry && is_gradient(location.kind, location.container, location.key.get()) &&
+      is_tensor(entry) && !log.is_old(entry))
+    entry = reinterpret_cast<PyObject*>(Py_TYPE(entry));
   if (has_elements(location.kind, entry)) {
     fact.elements = expect_elements(entry);
   } else {
@@ -91,6 +102,11 @@ Fact fact_of(const Location& location) {
 
 bool holds(const Fact& fact) {
   Ref now = value_at(fact.kind, fact.container, fact.key.get());
+  if (is_gradient(fact.kind, fact.container, fact.key.get())) {
+    PyObject* expected = fact.value.alive();
+    if (expected && PyType_Check(expected))
+      return now && reinterpret_cast<PyObject*>(Py_TYPE(now.get())) == expected;
+  }
   if (has_elements(fact.kind, now.get())) return elements_match(fact, now.get());
   return fact.value.matches(now.get());
 }
@@ -101,7 +117,7 @@ Facts::Facts(const Log& log) {
   for (size_t i = 0; i < log.locations().size(); i++) {
     if (!log.locations()[i].read) continue;
     index[i] = static_cast<int>(facts.size());
-    facts.push_back(fact_of(log.locations()[i]));
+    facts.push_back(fact_of(log.locations()[i], log));
   }
   // A container was found before anything was read of it, so parents come first.
   for (const Fact& one : facts) {
@@ -127,7 +143,8 @@ void Facts::hold(const Log& log, const std::vector<int>& index, PyObject* object
     bool fixed_part = parent.kind == Kind::Part && owner.certain;
     holder.certain = fixed_part || Expected(object).alive();
   } else {
-    holder.anchor = Expected(object);
+    // An argument is another object on the next call.
+    if (known.age != Age::Argument) holder.anchor = Expected(object);
     if (!holder.anchor.alive() && known.age != Age::Argument) holder.strong = Ref::borrow(object);
     holder.certain = true;
     holder.unknown = holder.root < 0;

@@ -68,6 +68,15 @@ void dispatches(Recorder& recorder, const Call& call) {
   for (PyObject* argument : call.arguments) read_deeply(recorder, argument, Callables::Skip);
 }
 
+void asks(Recorder& recorder, const Call& call) {
+  Ref arguments = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(call.arguments.size())));
+  for (size_t i = 0; i < call.arguments.size(); i++)
+    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), Py_NewRef(call.arguments[i]));
+  PyObject* key = call.keywords ? nullptr : recorder.log.canonical_key(arguments.get());
+  if (!key || !is_constant(key)) return dispatches(recorder, call);
+  recorder.log.read(Kind::Answer, call.callable, key);
+}
+
 void reads_tensor_data(Recorder& recorder, const Call& call) {
   PyObject* tensor = call.self ? call.self : call.arguments.empty() ? nullptr : call.arguments[0];
   if (tensor && recorder.log.is_old(tensor))

@@ -114,6 +114,8 @@ LocationId Log::read(Kind kind, PyObject* container, PyObject* key) {
 
 void Log::write(Kind kind, PyObject* container, PyObject* key) {
   if (is_fresh(container)) return;
+  // A method of a builtin type, called with an object of another: an error is about to be raised.
+  if (within_contents(kind) && !is_mutable_container(container)) return;
   add_old(container, kUnknown);
   Known about = known_.find(container)->second;
   if (within_contents(kind)) {
@@ -198,7 +200,36 @@ LocationId Log::locate(Kind kind, PyObject* container, PyObject* key) {
   return id;
 }
 
-void Log::adopt(PyObject* value, LocationId from) { add_old(value, from); }
+// Whether the way there begins with a plain container of which nobody knows where it is from.
+bool Log::is_loose(PyObject* container) const {
+  const Known* at = known(container);
+  while (at && at->root < 0 && at->origin != kUnknown) {
+    container = locations_[at->origin].container;
+    at = known(container);
+  }
+  bool plain =
+      PyTuple_CheckExact(container) || PyList_CheckExact(container) || PyDict_CheckExact(container);
+  return at && at->root < 0 && plain;
+}
+
+void Log::adopt(PyObject* value, LocationId from) {
+  // A gradient is a tensor like one that the run makes: another one on each call.
+  if (is_tensor(value) && is_tensor(locations_[from].container)) return;
+  const Known owner = known_.find(locations_[from].container)->second;
+  if (owner.age == Age::Argument) return adopt_argument(owner, value);
+  // C code may have put tensors that the run made into a container of its own.
+  if (is_tensor(value) && is_loose(locations_[from].container)) return;
+  add_old(value, from);
+}
+
+// What is in a container among the arguments is checked with it.
+void Log::adopt_argument(const Known& owner, PyObject* value) {
+  if (is_tensor(value)) return;
+  add_old(value, kUnknown, owner.root);
+  auto found = known_.find(value);
+  bool container = is_mutable_container(value) || PyTuple_Check(value);
+  if (found != known_.end() && container) found->second.age = Age::Argument;
+}
 
 void Log::adopt_parts(PyObject* object) {
   if (PyFunction_Check(object)) return;  // there are many, and few of them run
@@ -221,18 +252,11 @@ void Log::pass_on(const Known& owner, Kind kind, PyObject* container, PyObject* 
   if (kind != Kind::Key && kind != Kind::Item && kind != Kind::Contents && kind != Kind::Part)
     return;
   Ref value = value_at(kind, container, key);
-  auto one = [&](PyObject* object) {
-    if (is_tensor(object)) return;
-    add_old(object, kUnknown, owner.root);
-    auto found = known_.find(object);
-    bool container = is_mutable_container(object) || PyTuple_Check(object);
-    if (found != known_.end() && container) found->second.age = Age::Argument;
-  };
   if (!value) return;
-  if (kind != Kind::Contents) return one(value.get());
+  if (kind != Kind::Contents) return adopt_argument(owner, value.get());
   if (PyTuple_Check(value.get()))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value.get()); i++)
-      one(PyTuple_GET_ITEM(value.get(), i));
+      adopt_argument(owner, PyTuple_GET_ITEM(value.get(), i));
 }
 
 std::vector<Ref> Log::written_values() const {
@@ -274,7 +298,8 @@ PyObject* Log::canonical_key(PyObject* key) {
     if (PyUnicode_CHECK_INTERNED(key)) return key;
     Py_INCREF(key);
     PyUnicode_InternInPlace(&key);
-    Py_DECREF(key);  // kept alive by the program: it is its key, or another equal one in use
+    PyDict_SetItem(canonical_.get(), key, key);  // keeps it alive
+    Py_DECREF(key);
     return key;
   }
   if (!is_plain_key(key)) return nullptr;

@@ -114,6 +114,8 @@ class Log {
 
   LocationId locate(Kind kind, PyObject* container, PyObject* key);
   void adopt(PyObject* value, LocationId from);
+  bool is_loose(PyObject* container) const;
+  void adopt_argument(const Known& owner, PyObject* value);
   void adopt_parts(PyObject* object);
   void pass_on(const Known& owner, Kind kind, PyObject* container, PyObject* key);
   LocationId read_appended(PyObject* list);

@@ -110,6 +110,23 @@ void import_name(Recorder& r, const Instruction& at) {
   r.log.read(Kind::Key, modules, r.log.canonical_key(package.get()));
 }
 
+// What a module lacks may be a module inside of it.
+void import_from(Recorder& r, const Instruction& at) {
+  PyObject* module = at.top();
+  PyObject* name = at.name(at.argument);
+  read_attribute(r, module, name);
+  if (!PyModule_Check(module) || PyDict_GetItemWithError(PyModule_GetDict(module), name)) return;
+  const char* package = PyModule_GetName(module);
+  PyObject* modules = PySys_GetObject("modules");
+  if (!package || !modules) return PyErr_Clear();
+  Ref key = Ref::steal(PyUnicode_FromFormat("%s.%U", package, name));
+  if (key) r.log.read(Kind::Key, modules, r.log.canonical_key(key.get()));
+}
+
+void import_all(Recorder& r, const Instruction&) {
+  r.impure(Impure::Unreviewed, "imports all names of a module");
+}
+
 // --- Operators
 
 void test_membership(Recorder& r, const Instruction& at) {
@@ -144,7 +161,9 @@ void binary(Recorder& r, const Instruction& at) {
     return r.log.append(left);
   }
   if (in_place) return write_contents(r, left);
-  if (is_builtin_sequence(left) || is_builtin_sequence(right)) r.expect_fresh(at);
+  bool makes_new =
+      is_builtin_sequence(left) || is_builtin_sequence(right) || is_array(left) || is_array(right);
+  if (makes_new) r.expect_fresh(at);
 }
 
 void unary(Recorder& r, const Instruction& at) { read_specials(r, at.top()); }
@@ -202,6 +221,21 @@ void match_class(Recorder& r, const Instruction& at) {
 void get_length(Recorder& r, const Instruction& at) { read_length(r, at.top()); }
 
 // --- Calls and new objects
+
+// A context manager written in C is entered and left without a call that could be seen.
+void enter_context(Recorder& r, const Instruction& at) {
+  static PyObject* const names[] = {interned("__enter__"), interned("__exit__")};
+  PyObject* manager = at.top();
+  read_specials(r, manager);
+  for (PyObject* name : names) {
+    PyObject* method = type_lookup(Py_TYPE(manager), name);
+    if (!method || PyFunction_Check(method)) continue;
+    if (PyInstanceMethod_Check(method)) method = PyInstanceMethod_GET_FUNCTION(method);
+    bool in_c = PyCFunction_Check(method) || Py_TYPE(method) == &PyMethodDescr_Type ||
+                Py_TYPE(method) == &PyWrapperDescr_Type;
+    if (in_c) observe_call(r, at, method, {&manager, 1}, nullptr);
+  }
+}
 
 void make(Recorder& r, const Instruction& at) { r.expect_fresh(at); }
 
@@ -274,7 +308,9 @@ constexpr std::array<Handler, 256> kHandlers = [] {
   table[LOAD_DEREF] = table[LOAD_CLASSDEREF] = load_cell;
   table[STORE_DEREF] = table[DELETE_DEREF] = store_cell;
   table[LOAD_BUILD_CLASS] = load_build_class;
-  table[LOAD_ATTR] = table[LOAD_METHOD] = table[IMPORT_FROM] = load_attribute;
+  table[LOAD_ATTR] = table[LOAD_METHOD] = load_attribute;
+  table[IMPORT_FROM] = import_from;
+  table[IMPORT_STAR] = import_all;
   table[STORE_ATTR] = table[DELETE_ATTR] = store_attribute;
   table[BINARY_SUBSCR] = load_item;
   table[STORE_SUBSCR] = store_item;
@@ -293,7 +329,8 @@ constexpr std::array<Handler, 256> kHandlers = [] {
   table[SEND] = send;
   table[UNPACK_SEQUENCE] = table[UNPACK_EX] = table[LIST_EXTEND] = take_all;
   table[SET_UPDATE] = table[DICT_UPDATE] = table[DICT_MERGE] = take_all;
-  table[BEFORE_WITH] = table[BEFORE_ASYNC_WITH] = use_specials;
+  table[BEFORE_WITH] = enter_context;
+  table[BEFORE_ASYNC_WITH] = use_specials;
   table[GET_AWAITABLE] = table[GET_AITER] = table[GET_ANEXT] = use_specials;
   table[MATCH_MAPPING] = table[MATCH_SEQUENCE] = use_specials;
   table[MATCH_KEYS] = match_keys;

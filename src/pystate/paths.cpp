@@ -44,6 +44,8 @@ class Path {
       return found_at(facts_.facts[static_cast<size_t>(holder->parent)], object);
     if (alive && PyModule_Check(alive)) return type_name_of_module(alive);
     if (alive && PyFunction_Check(alive)) return function_name(alive);
+    if (alive && PyCFunction_Check(alive))
+      return reinterpret_cast<PyCFunctionObject*>(alive)->m_ml->ml_name;
     return "a " + type_name(holder->type);
   }
 
@@ -79,6 +81,8 @@ class Path {
         return "the object behind " + object(container);
       case Kind::Buffer:
         return "the data of " + object(container);
+      case Kind::Answer:
+        return object(container) + (PyTuple_Check(key) ? short_repr(key) : "(...)");
       case Kind::Registrations:
         return "the registrations of abstract classes";
       case Kind::InstanceDict:
@@ -198,6 +202,8 @@ const char* name_of(Kind kind) {
       return "referent";
     case Kind::Buffer:
       return "buffer";
+    case Kind::Answer:
+      return "answer";
     case Kind::Registrations:
       return "registrations";
     case Kind::Appended:

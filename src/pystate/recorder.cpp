@@ -34,6 +34,22 @@ std::string at_line(const Where& where) {
                      PyCode_Addr2Line(where.code, where.instruction * 2));
 }
 
+bool is_of_the_user(PyCodeObject* code) {
+  std::string_view file = file_of(code);
+  return !is_in(file, packages().torch) && !is_in(file, packages().library) &&
+         !is_in(file, packages().own) && !file.starts_with("<frozen");
+}
+
+// "\n  called at file:line" where what is at `innermost` is not the user's own code.
+std::string caller_line(const Where& innermost) {
+  if (!innermost.code || is_of_the_user(innermost.code)) return "";
+  for (const Frame* frame = innermost_frame(PyThreadState_Get()); frame; frame = caller_of(frame))
+    if (is_of_the_user(code_of(frame)))
+      return fmt::format("\n  called at {}:{}", file_of(code_of(frame)),
+                         PyCode_Addr2Line(code_of(frame), instruction_of(frame) * 2));
+  return "";
+}
+
 const char* utf8(PyObject* string) {
   const char* text = PyUnicode_Check(string) ? PyUnicode_AsUTF8(string) : nullptr;
   if (!text) PyErr_Clear();
@@ -55,6 +71,7 @@ Recorder::~Recorder() {
 void Recorder::start() {
   if (active) user_error("this thread is being recorded already");
   previous_ = trace_function();
+  outermost_ = innermost_frame(PyThreadState_Get());
   Py_XINCREF(previous_.argument);
   active = this;
   // sys.gettrace() is to give what it gave before, so a debugger's object stays in its place.
@@ -74,7 +91,8 @@ void Recorder::note(Impure kind, std::string what, bool preventable) {
   for (const Impurity& known : impurities)
     if (known.kind == kind && known.what == what) return;
   bool raises = preventable && (raised_ & only(kind));
-  if (raises && !to_raise_) to_raise_ = fmt::format("the function {}{}", what, at_line(log.here));
+  if (raises && !to_raise_)
+    to_raise_ = fmt::format("the function {}{}{}", what, at_line(log.here), caller_line(log.here));
   impurities.push_back({kind, std::move(what), log.here, raises});
 }
 
@@ -118,8 +136,9 @@ const CodeReview& Recorder::review(PyCodeObject* code) {
   return found;
 }
 
-// Whether the instructions of a frame are seen; those of a frame that ran before are not.
-bool Recorder::is_watched(const Frame* frame) {
+// Whether the instructions of a frame are seen, or what it calls is the program itself.
+bool Recorder::is_watched(const Frame* frame) const {
+  if (frame == outermost_) return true;
   PyFrameObject* object = frame ? object_of(frame) : nullptr;
   return object && has_opcode_events(object);
 }

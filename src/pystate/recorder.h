@@ -74,7 +74,7 @@ class Recorder {
   static int trace(PyObject* argument, PyFrameObject* frame, int what, PyObject* value);
   int forward(PyFrameObject* frame, int what, PyObject* value);
   void on_call(PyFrameObject* object);
-  static bool is_watched(const Frame* frame);
+  bool is_watched(const Frame* frame) const;
   void on_opcode(PyFrameObject* object);
   void on_return(PyFrameObject* object, PyObject* value);
   void enter(Frame* frame);
@@ -94,6 +94,7 @@ class Recorder {
   ska::flat_hash_set<const Frame*> generators_;  // that started in this run
   std::vector<Ref> codes_;
   uint64_t id_;
+  const Frame* outermost_ = nullptr;  // that was running at the start
   PyCodeObject* last_code_ = nullptr;
   const CodeReview* last_review_ = nullptr;
 };

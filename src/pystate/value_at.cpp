@@ -253,6 +253,10 @@ Ref value_at(Kind kind, PyObject* container, PyObject* key) {
     }
     case Kind::Buffer:
       return buffer_of(container);
+    case Kind::Answer: {
+      Ref arguments = PyTuple_Check(key) ? Ref::borrow(key) : Ref::steal(PyTuple_Pack(1, key));
+      return owned_or_clear(PyObject_CallObject(container, arguments.get()));
+    }
     case Kind::Registrations:
       return registrations();
   }

@@ -30,6 +30,7 @@ enum class Kind : uint8_t {
   ContextVar,
   Referent,       // what a weak reference points to
   Buffer,         // the memory of an array
+  Answer,         // what a C function says that only looks at the state of a library
   Registrations,  // the counter of all abc.register() calls
   Appended,       // the items put at the end of a list of which nothing else is known
 };

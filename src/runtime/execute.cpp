@@ -22,6 +22,16 @@ void push_argument(const Operand& operand, Environment& env, torch::jit::Stack& 
     case Operand::Kind::Constant:
       stack.push_back(operand.constant);
       return;
+    case Operand::Kind::Number:
+      stack.emplace_back(take(operand.slots[0]).item());
+      return;
+    case Operand::Kind::Numbers: {
+      c10::List<at::Scalar> numbers;
+      numbers.reserve(operand.slots.size());
+      for (const SlotUse& use : operand.slots) numbers.push_back(take(use).item());
+      stack.emplace_back(std::move(numbers));
+      return;
+    }
     case Operand::Kind::Tensor:
       stack.emplace_back(take(operand.slots[0]));
       return;

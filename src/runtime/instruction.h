@@ -20,7 +20,8 @@ struct SlotUse {
 };
 
 struct Operand {
-  enum class Kind : uint8_t { Constant, Tensor, Tensors, OptionalTensors };
+  // Number(s): read from 0-dim float64 tensors.
+  enum class Kind : uint8_t { Constant, Tensor, Tensors, OptionalTensors, Number, Numbers };
   Kind kind = Kind::Constant;
   c10::SmallVector<SlotUse, 2> slots;
   c10::IValue constant;

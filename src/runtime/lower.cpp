@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "ir/number_argument.h"
 #include "ops/facts.h"
 #include "runtime/custom_function.h"
 #include "runtime/instruction.h"
@@ -47,22 +48,28 @@ class Lowering {
     std::unordered_set<ValueId> moved;
     // Backwards, so that the last of several uses is the one that moves.
     for (size_t i = call.args.size(); i-- > 0;)
-      instruction.operands.push_back(operand(call, call.args[i], moved));
+      instruction.operands.push_back(operand(call, i, moved));
     std::reverse(instruction.operands.begin(), instruction.operands.end());
     for (const Arg& arg : call.results) instruction.results.push_back(result(call, arg));
     out_.instructions.push_back(std::move(instruction));
     free_after(call, moved);
   }
 
-  Operand operand(const Call& call, const Arg& arg, std::unordered_set<ValueId>& moved) const {
+  static Operand::Kind kind_of(const Arg& arg, const c10::Argument& schema) {
+    if (takes_number(schema)) return Operand::Kind::Number;
+    if (takes_numbers(schema)) return Operand::Kind::Numbers;
+    if (arg.kind == Arg::Kind::Value) return Operand::Kind::Tensor;
+    return arg.optional_elements ? Operand::Kind::OptionalTensors : Operand::Kind::Tensors;
+  }
+
+  Operand operand(const Call& call, size_t index, std::unordered_set<ValueId>& moved) const {
+    const Arg& arg = call.args[index];
     Operand r;
     if (arg.kind == Arg::Kind::Constant) {
       r.constant = arg.constant;
       return r;
     }
-    r.kind = arg.kind == Arg::Kind::Value ? Operand::Kind::Tensor
-             : arg.optional_elements      ? Operand::Kind::OptionalTensors
-                                          : Operand::Kind::Tensors;
+    r.kind = kind_of(arg, call.op.aten->schema().arguments()[index]);
     const auto& frees = call.frees;
     r.slots.resize(arg.values.size());
     for (size_t k = arg.values.size(); k-- > 0;) {

@@ -3,6 +3,7 @@
 import torch
 
 from fulgurite import _C, _tracing
+from fulgurite._arguments import Places
 from fulgurite._outputs import Outputs
 
 MODES = {
@@ -17,7 +18,7 @@ def capture(function, tensors):
     inputs = [tracer.input(tensor, f"x{i}") for i, tensor in enumerate(tensors)]
     with _tracing.listening(tracer):
         result = function(*inputs)
-    outputs = Outputs(result, lambda value: False)
+    outputs = Outputs(result, lambda value: False, Places())
     return _C.finish(tracer, outputs.tensors, outputs.tree)
 
 

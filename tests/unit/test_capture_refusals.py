@@ -32,7 +32,7 @@ def keys():
 @pytest.mark.parametrize(
     "program",
     [
-        lambda x: x * x.sum().item(),
+        lambda x: x * x.sum().long().item(),
         lambda x: x if x.sum() > 0 else -x,
         lambda x: x * int(x.sum()),
         lambda x: x.nonzero(),
@@ -67,7 +67,7 @@ def test_memory_is_not_reached(program):
 def test_a_swallowed_refusal_is_told_at_the_end():
     def program(x):
         try:
-            return x * x.sum().item()
+            return x * x.sum().long().item()
         except RuntimeError:
             return x
 

@@ -183,7 +183,6 @@ PURE = {
     "functional": lambda: torch.nn.functional.gelu(torch.nn.functional.linear(s.X, s.net.lin.weight)),
     "einsum": lambda: torch.einsum("ij,kj->ik", s.X, s.X),
     "pytree": lambda: torch.utils._pytree.tree_map(lambda t: t + 1, {"a": [s.X, 2]}),
-    "checkpoint": lambda: torch.utils.checkpoint.checkpoint(s.net, s.X, use_reentrant=False),
 }  # fmt: skip
 
 

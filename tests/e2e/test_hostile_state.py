@@ -1,0 +1,68 @@
+"""Programs that keep, change and hide state in ways that few programs do: each call gives what eager
+gives and leaves what eager leaves, or is refused with the user's line."""
+
+import copy
+
+import pytest
+import torch
+
+import fulgurite
+from fulgurite import Unsupported
+from tests.e2e import hostile_objects, hostile_surroundings
+
+PROGRAMS = hostile_objects.PROGRAMS | hostile_surroundings.PROGRAMS
+REFUSED = set(
+    "copied_context generator_kept_across_calls frozen_dataclass_replaced environment_written clock "
+    "date unique_id warnings_filters file_read random_generator_object itertools_kept vars_and_dir "
+    "date_replaced".split()
+)
+# They change a cache of the library they use, and the line is the library's.
+REFUSED_ELSEWHERE = {"enumeration", "single_dispatch"}
+
+
+def same(a, b):
+    if isinstance(a, torch.Tensor):
+        return isinstance(b, torch.Tensor) and torch.equal(a, b)
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+def run(make, wrap):
+    f, change, state = make()
+    f, seen = wrap(f), []
+    for number in range(5):
+        seen.append(f(torch.arange(3.0) + number).clone())
+        seen.append(copy.deepcopy(state()))
+        change(number)
+    for number in range(3):
+        change(number)
+    return seen
+
+
+def outcome(make):
+    try:
+        return run(make, fulgurite.jit), None
+    except Unsupported as error:
+        return None, str(error)
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *REFUSED_ELSEWHERE])
+def test_refused(name):
+    _, refused = outcome(PROGRAMS[name])
+    assert refused is not None, "it is no longer refused: take it off the list"
+    assert name in REFUSED_ELSEWHERE or "tests/e2e/hostile_" in refused, refused
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PROGRAMS if name not in REFUSED | REFUSED_ELSEWHERE]
+)
+def test_as_eager(name, request):
+    if name == "lru_cache_statistics":
+        known = pytest.mark.xfail(strict=True, reason="hits of a cache are not counted again")
+        request.applymarker(known)
+    got, refused = outcome(PROGRAMS[name])
+    assert refused is None
+    assert same(got, run(PROGRAMS[name], lambda f: f))
