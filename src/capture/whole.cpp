@@ -45,7 +45,7 @@ class Whole {
       if (env_[id].is_same(real)) return given;
     const at::Tensor meta = make_meta(make_meta_storage(real.storage().nbytes()), real.dtype(),
                                       real.sizes(), real.strides(), real.storage_offset());
-    at::Tensor traced = state_.wrap(meta, real.device());
+    at::Tensor traced = state_.wrap(meta, real.device(), real.is_inference());
     if (real.requires_grad()) make_non_leaf(traced, &refuse_gradient);
     return traced;
   }
