@@ -9,6 +9,7 @@ import collections
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import fulgurite
 from fulgurite import _C
 
 ERRORS = (RuntimeError, IndexError, ValueError, TypeError)
@@ -177,6 +178,8 @@ class Checker(TorchDispatchMode):
             raise
         try:
             inferred = self.infer(schema, metas)
+        except fulgurite.Unsupported:
+            return out
         except NotImplementedError as refusal:
             if not str(refusal).startswith("its result is"):  # of a kind that no trace can hold
                 self.note(self.wrong, schema, before, f"raises {refusal!r}")
@@ -200,6 +203,8 @@ class Checker(TorchDispatchMode):
     def check_error(self, schema, metas, before, real):
         try:
             self.infer(schema, metas)
+        except fulgurite.Unsupported:
+            return
         except ERRORS as inferred:
             self.errors[short_name(schema)] += 1
             if type(inferred) is not type(real):
