@@ -75,7 +75,8 @@ bool Tracer::State::record_whole(const c10::OperatorHandle& op, const OpInfo& in
                                  const torch::jit::Stack& arguments, torch::jit::Stack* stack) {
   const bool differentiable = at::GradMode::is_enabled() && any_requires_grad(arguments);
   const auto first_value = static_cast<ValueId>(trace.values.size());
-  const bool types_known = info.facts->checks_data || (!info.composite && !info.facts->reads_data);
+  const bool types_known = info.facts->checks_data ||
+                           (!info.composite && !info.facts->reads_data && !info.facts->is_view);
   if (info.writes &&
       (!info.has_out || !info.composite || differentiable || writes_anything(call.body)))
     return false;
