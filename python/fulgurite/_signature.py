@@ -56,6 +56,8 @@ def _describe(value, name, described, open_containers):
 
 def describe_tensor(tensor):
     """ "float32[2, 3] on cpu", with strides where not contiguous and requires_grad where set."""
+    if tensor.is_nested:
+        return f"{tensor.dtype} nested tensor"
     if tensor.layout != torch.strided:
         return f"{tensor.dtype} tensor of layout {tensor.layout}"
     text = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
