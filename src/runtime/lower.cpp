@@ -55,9 +55,13 @@ class Lowering {
     free_after(call, moved);
   }
 
-  static Operand::Kind kind_of(const Arg& arg, const c10::Argument& schema) {
-    if (takes_number(schema)) return Operand::Kind::Number;
-    if (takes_numbers(schema)) return Operand::Kind::Numbers;
+  static Operand::Kind kind_of(const Call& call, size_t index) {
+    const Arg& arg = call.args[index];
+    if (call.op.aten) {
+      const c10::Argument& schema = call.op.aten->schema().arguments()[index];
+      if (takes_number(schema)) return Operand::Kind::Number;
+      if (takes_numbers(schema)) return Operand::Kind::Numbers;
+    }
     if (arg.kind == Arg::Kind::Value) return Operand::Kind::Tensor;
     return arg.optional_elements ? Operand::Kind::OptionalTensors : Operand::Kind::Tensors;
   }
@@ -69,7 +73,7 @@ class Lowering {
       r.constant = arg.constant;
       return r;
     }
-    r.kind = kind_of(arg, call.op.aten->schema().arguments()[index]);
+    r.kind = kind_of(call, index);
     const auto& frees = call.frees;
     r.slots.resize(arg.values.size());
     for (size_t k = arg.values.size(); k-- > 0;) {
