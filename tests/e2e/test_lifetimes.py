@@ -299,3 +299,18 @@ def test_memory_does_not_grow(kind):
     with torch.no_grad():
         least = min(memory.growth(work, rounds, warm_up=rounds) for _ in range(3))
     assert least < 200, f"{least} KiB for {rounds} {kind}"
+
+
+def test_a_capture_that_is_given_up_leaves_no_function_mode():
+    class Quiet(torch.overrides.TorchFunctionMode):
+        def __enter__(self):
+            super().__enter__()
+            raise fulgurite.Unsupported("given up in the middle")
+
+    def program(x):
+        with Quiet():
+            return x + 1
+
+    with pytest.raises(fulgurite.Unsupported):
+        fulgurite.jit(program)(torch.ones(1))
+    assert not torch.overrides._get_current_function_mode_stack()

@@ -319,3 +319,21 @@ def test_an_object_that_is_gone_fails_the_check():
     assert accepts(compiled, (X, scale), {})
     del scale
     assert not accepts(compiled, (X, make()), {})
+
+
+def test_the_text_returns_what_effects_store():
+    class Keeping(nn.Module):
+        def forward(self, x):
+            self.kept = x * 2
+            return {"y": x + 1}
+
+    module = Keeping()
+    compiled = fulgurite.jit(module, verify=True)
+    assert torch.equal(compiled(X)["y"], X + 1)
+    assert torch.equal(module.kept, X * 2)
+    for trace in fulgurite.last_traces(compiled):
+        scope = {}
+        exec(trace.text(), scope)
+        result, stored = scope[trace.name](X)
+        assert torch.equal(result["y"], X + 1)
+        assert torch.equal(stored, X * 2)
