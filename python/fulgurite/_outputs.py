@@ -5,7 +5,7 @@ import types
 import torch
 
 from fulgurite import _C, _containers
-from fulgurite._arguments import is_tensor
+from fulgurite._arguments import Places, is_tensor
 from fulgurite._C import Unsupported
 from fulgurite._numbers import Number
 from fulgurite._spelling import spell, spell_key
@@ -26,8 +26,8 @@ class Outputs:
     tree: for the printed return, see src/ir/output_tree.h.
     """
 
-    def __init__(self, result, is_old, places):
-        self.gives_argument, self._places = False, places
+    def __init__(self, result, is_old, places=None):
+        self.gives_argument, self._places = False, places or Places()
         self.tensors, self._numbers, self._made, self._is_old = [], {}, {}, is_old
         self.template, self.tree = self._read(result)
 

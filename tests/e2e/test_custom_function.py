@@ -443,7 +443,7 @@ def test_checkpoints(use_reentrant):
     for _ in range(2):
         assert all(map(torch.equal, wanted, train(compiled)))
     assert not fulgurite.compile_data(compiled).fallbacks
-    assert fulgurite.cache_misses(compiled) == 1
+    assert fulgurite.cache_misses(compiled) == 2  # the input has no gradient at first
 
 
 def test_hooks_on_saved_tensors():
