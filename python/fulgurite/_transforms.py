@@ -5,6 +5,7 @@ import difflib
 from collections.abc import Callable
 
 from fulgurite import _C
+from fulgurite._arguments import Places
 from fulgurite._C import Trace, Unsupported, UserError
 from fulgurite._outputs import Outputs
 
@@ -92,6 +93,6 @@ def with_text(trace, text):
         raise UserError(f"the text defines no function {trace.name!r}")
 
     def program(*inputs):
-        return Outputs(scope[trace.name](*inputs), lambda value: False).tensors
+        return Outputs(scope[trace.name](*inputs), lambda value: False, Places()).tensors
 
     return trace.retrace(program)

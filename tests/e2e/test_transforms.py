@@ -139,7 +139,7 @@ def test_what_a_transform_may_not_do():
         raise ValueError("so it goes")
 
     def reads(trace):
-        return trace.rewrite(lambda call, x, *rest: x * x.sum().item())
+        return trace.rewrite(lambda call, x, *rest: x if x.sum() > 0 else -x)
 
     def wrong_results(trace):
         return trace.rewrite(lambda call, *args: 3)
