@@ -118,7 +118,14 @@ void Tracer::State::refuse_data(const Call& call) {
 }
 
 void Tracer::State::refuse_other_error(const Call& call, const std::string& error) {
-  if (!can_run_on_ones(*this, call)) return;
+  const std::string text = fmt::format("{} cannot be captured with these arguments: {}",
+                                       call.op.name(), error.substr(0, error.find('\n')));
+  const std::string instead = "leave this part out of the captured function";
+  if (!can_run_on_ones(*this, call)) {
+    // Whether eager fails, too, is not known: a program may not go on from here.
+    if (!refusal) refusal = refusal_of(text, instead);
+    return;
+  }
   try {
     std::vector<at::Tensor> env;
     run_on_ones(*this, call, env);
@@ -126,9 +133,7 @@ void Tracer::State::refuse_other_error(const Call& call, const std::string& erro
     return;  // eager fails, too
   }
   if (refusal) raise(*refusal);
-  tracer->refuse(fmt::format("{} cannot be captured with these arguments: {}", call.op.name(),
-                             error.substr(0, error.find('\n'))),
-                 "leave this part out of the captured function");
+  tracer->refuse(text, instead);
 }
 
 }  // namespace fulgurite
