@@ -1,5 +1,7 @@
 #include "torch/fallbacks.h"
 
+#include <list>
+
 #include <torch/library.h>
 #include <torch/version.h>
 
@@ -17,8 +19,9 @@ std::string& conflict() {
 
 void register_one(c10::DispatchKey key, c10::BoxedKernel kernel) {
   // Never taken back: a call may be on its way through it at any time.
-  auto* library = new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
-  library->fallback(torch::CppFunction::makeFromBoxedKernel(std::move(kernel)));
+  static auto& libraries = *new std::list<torch::Library>;
+  libraries.emplace_back(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
+  libraries.back().fallback(torch::CppFunction::makeFromBoxedKernel(std::move(kernel)));
 }
 
 }  // namespace
