@@ -46,6 +46,13 @@ bool passes_as(const c10::TypePtr& given, const c10::TypePtr& wanted, bool hidde
 std::optional<std::vector<int>> match(const FunctionSchema& form, const FunctionSchema& schema,
                                       const OpFacts& facts) {
   if (form.is_mutable()) return {};
+  // Results are told apart by the order of the arguments, where out= comes last: batch norm's
+  // functional form returns what it would write there first.
+  const auto is_out = [&](int i) { return schema.arguments()[i].is_out(); };
+  const auto& written = facts.written;
+  if (std::any_of(written.begin(), written.end(), is_out) &&
+      !std::all_of(written.begin(), written.end(), is_out))
+    return {};
   if (form.returns().size() != facts.plain_returns.size() + facts.written.size()) return {};
   for (const c10::Argument& result : form.returns())
     if (result.alias_info()) return {};

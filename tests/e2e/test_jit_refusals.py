@@ -95,18 +95,3 @@ def test_arguments_that_cannot_be_compiled():
         compiled(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8))
     lenient = fulgurite.jit(lambda x: x * 2, fallback="eager")
     assert lenient(torch.ones(2).to_sparse()).to_dense()[0] == 2
-
-
-def test_scripted_functions_are_traced_through():
-    scripted = torch.jit.script(_doubled_where_positive)
-    compiled = fulgurite.jit(lambda x: scripted(x) + 1)
-    for seed in range(4):  # the interpreter of scripts changes how it runs after some calls
-        x = torch.randn(3, generator=torch.Generator().manual_seed(seed))
-        assert torch.equal(compiled(x), scripted(x) + 1)
-        assert torch.equal(fulgurite.jit(lambda x: scripted(x) * 3)(x), scripted(x) * 3)
-    names = [call.name for call in fulgurite.last_traces(compiled)[0].bound_symbols]
-    assert "aten::where.self" in names
-
-
-def _doubled_where_positive(x: torch.Tensor) -> torch.Tensor:
-    return torch.where(x > 0, x * 2, x)
