@@ -16,7 +16,7 @@ NOT_RANDOM = re.compile(
     r"backward|_grad\b|_cell|flatten_weight|mkldnn_rnn|gammainc|multigammaln|poisson_nll|philox|_thnn|"
     r"multi_head|digamma|polygamma|lgamma|igamma|sampled|upsample|_reorder_mkldnn|logical|"
     r"special_|mvlgamma|_init_dropout_state|dropout_inplace|_standard_gamma_grad|flex_|cpu_fallback|"
-    r"_cell_dynamic|triton_scaled_dot_attention|onednn|static_runtime"
+    r"_cell_dynamic|triton_scaled_dot_attention|onednn|static_runtime|inductor_rand"
 )
 
 
