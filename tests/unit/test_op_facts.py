@@ -98,6 +98,10 @@ def test_functional_forms():
         if not facts["written"] or facts["changes_metadata"] or not name.startswith("aten::"):
             continue
         form = _C.functional_form(name, overload)
+        outs = [schema.arguments[i].is_out for i in facts["written"]]
+        if any(outs) and not all(outs):
+            assert form is None, full  # in which order would it return them?
+            continue
         if name.endswith("_"):
             in_place += 1
             with_form += form is not None
