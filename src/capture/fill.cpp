@@ -1,6 +1,8 @@
 // Memory that the program fills by its pointer: at::tensor({1, 2}) in C++ allocates by an operator,
 // and writes the numbers without one. Small tensors get memory for that until an operator uses
 // them; what was written then becomes a constant of the program.
+#include <algorithm>
+#include <cstring>
 #include <random>
 
 #include "capture/state.h"
@@ -15,7 +17,10 @@ constexpr size_t kLargest = 64 * 1024;
 std::vector<char> unlikely_bytes(size_t n) {
   thread_local std::mt19937_64 random{std::random_device{}()};
   std::vector<char> bytes(n);
-  for (char& byte : bytes) byte = static_cast<char>(random() >> 32 | 0x80);
+  for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
+    const uint64_t eight = random() | 0x8080808080808080u;
+    std::memcpy(&bytes[i], &eight, std::min(sizeof eight, n - i));
+  }
   return bytes;
 }
 

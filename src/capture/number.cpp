@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <span>
+#include <string_view>
 
 #include <ATen/ScalarOps.h>
 #include <torch/library.h>
@@ -19,7 +21,7 @@ double divide(double a, double b) {
 }
 
 double power(double a, double b) {
-  if (a == 0 && b < 0) user_error("0.0 cannot be raised to a negative power");
+  if (a == 0 && b < 0 && std::isfinite(b)) user_error("0.0 cannot be raised to a negative power");
   if (a < 0 && std::isfinite(a) && std::isfinite(b) && b != std::floor(b))
     user_error("{} ** {} is a complex number, which cannot be computed in a trace", a, b);
   const double result = std::pow(a, b);
@@ -91,12 +93,19 @@ class Evaluation {
   std::span<const double> numbers_;
 };
 
-at::Tensor item(const at::Tensor& tensor) { return wrapped(tensor.item().toDouble()); }
+double evaluate(std::string_view expression, std::span<const double> numbers) {
+  return Evaluation(expression, numbers).run();
+}
+
+at::Tensor item(const at::Tensor& tensor) {
+  return at::native::wrapped_scalar_tensor(tensor.item().toDouble());
+}
 
 at::Tensor number(at::TensorList numbers, c10::string_view expression) {
   c10::SmallVector<double, 4> values;
   for (const at::Tensor& each : numbers) values.push_back(each.item().toDouble());
-  return wrapped(evaluate({expression.data(), expression.size()}, {values.data(), values.size()}));
+  return at::native::wrapped_scalar_tensor(
+      evaluate({expression.data(), expression.size()}, {values.data(), values.size()}));
 }
 
 at::Tensor wrapped_meta() {
@@ -146,16 +155,6 @@ bool is_list_of_numbers(const c10::IValue& value) {
 
 }  // namespace
 
-double evaluate(std::string_view expression, std::span<const double> numbers) {
-  return Evaluation(expression, numbers).run();
-}
-
-at::Tensor wrapped(double value) {
-  at::Tensor result = at::scalar_tensor(value, at::TensorOptions().dtype(at::kDouble));
-  result.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return result;
-}
-
 std::optional<at::Tensor> number_in(const at::Tensor& tensor, bool lift) {
   Tracer::State* state = active_state();
   if (!state || !tensor.is_floating_point() || tensor.numel() != 1) return std::nullopt;
@@ -202,10 +201,16 @@ bool is_symbolic(const c10::IValue& value) {
 
 ValueId number_behind(const c10::IValue& value) {
   if (value.isSymFloat()) return value_of(value.toSymFloat());
-  // A constant next to numbers of the trace.
-  const double constant = value.toScalar().toDouble();
+  // A constant next to numbers of the trace, which are floats: another type would not be promoted
+  // as eager does it.
+  const c10::Scalar given = value.toScalar();
+  if (!given.isFloatingPoint() || !std::isfinite(given.toDouble()))
+    active_state()->tracer->refuse(
+        "a list of numbers has one that is read from a tensor and one that is no finite float",
+        "give all of them as finite floats, or leave this part out of the captured function");
+  const double constant = given.toDouble();
   const std::string text = fmt::format("{}", std::fabs(constant));
-  return as_trace(arithmetic({}, constant < 0 ? "(-" + text + ")" : text))->id;
+  return as_trace(arithmetic({}, std::signbit(constant) ? "(-" + text + ")" : text))->id;
 }
 
 c10::IValue with_hints(const c10::IValue& value, double hint) {

@@ -5,25 +5,19 @@
 //   fulgurite::item(Tensor tensor) -> Tensor                          tensor.item()
 //   fulgurite::number(Tensor[] numbers, str expression) -> Tensor     1 - 0.9 ** n
 // An expression has the form of Python, with parentheses around every operation and {0}, {1}, ...
-// for the numbers; it means what it means for Python's floats.
+// for the numbers; it means what it means for Python's floats. Running it throws UserError where
+// Python raises an error (a division by zero, an overflow) or gives a complex number.
 #pragma once
 
 #include <optional>
-#include <span>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 
 #include "ir/trace.h"
 
 namespace fulgurite {
-
-// The value of an expression. Throws UserError where Python raises an error (a division by zero, an
-// overflow) or gives a complex number; InternalError for text that is no expression.
-double evaluate(std::string_view expression, std::span<const double> numbers);
-
-// A 0-dim tensor that counts as a number in type promotion.
-at::Tensor wrapped(double value);
 
 // The number in a tensor of one floating-point element, as a number of the trace that is being
 // captured on this thread; nothing where its data is to be read: it is real and neither written

@@ -21,8 +21,6 @@ OpInfo make_op_info(const c10::OperatorHandle& op) {
   info.arguments = static_cast<int>(schema.arguments().size());
   info.returns = static_cast<int>(schema.returns().size());
   info.writes = schema.is_mutable();
-  if (const char* flag = info.facts->hidden_write_flag; flag && *flag)
-    info.hidden_write_flag_arg = schema.argumentIndexWithName(flag).value_or(-1);
   for (int i = 0; i < info.arguments; ++i) {
     const c10::Argument& arg = schema.arguments()[i];
     if (arg.name() == "output_size") info.output_size_arg = i;

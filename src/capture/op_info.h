@@ -10,15 +10,14 @@ namespace fulgurite {
 struct OpInfo {
   const OpFacts* facts = nullptr;
   int arguments = 0, returns = 0;
-  int output_size_arg = -1;  // where it is given, the shape of the result does not depend on data
-  int hidden_write_flag_arg = -1;  // where it is false, only what the schema says is written
-  bool writes = false;             // its schema is mutable
-  bool has_out = false;            // writes to out= arguments
-  bool ends_constant = false;      // the last step of torch.tensor(...)
-  bool gives_raw_memory = false;   // that C++ code may fill by its pointer
-  bool forward_ad = false;         // sets or reads tangents
-  bool mask_index = false;         // its shape depends on data when an index is a mask
-  bool mixes_devices = false;      // copies between devices
+  int output_size_arg = -1;    // where it is given, the shape of the result does not depend on data
+  bool writes = false;         // its schema is mutable
+  bool has_out = false;        // writes to out= arguments
+  bool ends_constant = false;  // the last step of torch.tensor(...)
+  bool gives_raw_memory = false;  // that C++ code may fill by its pointer
+  bool forward_ad = false;        // sets or reads tangents
+  bool mask_index = false;        // its shape depends on data when an index is a mask
+  bool mixes_devices = false;     // copies between devices
   bool autocast_kernel = false;
   bool promotes_dtypes = false;  // takes arguments of several dtypes, and says so itself if not
   bool returns_tensor = false;   // its first result is one

@@ -32,7 +32,7 @@ class Recording {
     if (!primitive)
       for (int i = 0; i < info_.arguments; ++i) call_.args.push_back(argument(given_[i]));
     infer_results();
-    note_writes();
+    note_writes(primitive ? state_.frame->call : call_);
     take_results();
     stack_->resize(first_);
     stack_->insert(stack_->end(), std::make_move_iterator(meta_.begin()),
@@ -117,24 +117,17 @@ class Recording {
     return all;
   }
 
-  // Batch norm writes its running statistics, which its schema does not say, in training only.
-  bool is_written(int argument) const {
-    if (info_.hidden_write_flag_arg < 0) return true;
-    const auto* alias = op_.schema().arguments()[argument].alias_info();
-    const c10::IValue& flag = given_[info_.hidden_write_flag_arg];
-    return (alias && alias->isWrite()) || !flag.isBool() || flag.toBool();
-  }
-
-  void note_writes() {
-    for (int i : info_.facts->written)
-      if (is_written(i))
-        for_each_tensor(given_[i], [&](const at::Tensor& given) {
-          if (is_number(given)) return;
-          // Not to_trace(): what the call has just changed is no change through another name.
-          auto* trace = as_trace(given) ? as_trace(given) : as_trace(state_.to_trace(given));
-          state_.note_written(state_.storage_id(trace->meta().storage()));
-          if (trace->differs_from_meta()) note_retyped(*trace, given);
-        });
+  void note_writes(const Call& call) {
+    if (info_.facts->written.empty()) [[likely]]
+      return;
+    for (int i : written_args(call))
+      for_each_tensor(given_[i], [&](const at::Tensor& given) {
+        if (is_number(given)) return;
+        // Not to_trace(): what the call has just changed is no change through another name.
+        auto* trace = as_trace(given) ? as_trace(given) : as_trace(state_.to_trace(given));
+        state_.note_written(state_.storage_id(trace->meta().storage()));
+        if (trace->differs_from_meta()) note_retyped(*trace, given);
+      });
   }
 
   void note_retyped(TraceTensorImpl& trace, const at::Tensor& given) {

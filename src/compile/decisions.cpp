@@ -27,7 +27,7 @@ bool keep_what_leads_to_outputs(Trace& trace) {
     Call& call = trace.calls[i];
     bool leads = false, writes = false;
     for_each_value(call.results, [&](ValueId id) { leads |= needed.count(id) > 0; });
-    for (int written : call.op.aten ? written_args(call) : c10::SmallVector<int, 2>())
+    for (int written : written_args(call))
       for (ValueId id : call.args[written].values)
         writes |= id != kNoValue && memory.count(type_of(trace, id).storage);
     if (writes) return false;

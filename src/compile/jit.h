@@ -1,8 +1,8 @@
 // fulgurite::jit for C++ programs: no Python anywhere.
 //
-//   auto f = fulgurite::jit([w](const at::Tensor& x) { return at::softmax(at::linear(x, w), -1);
-//   }); at::Tensor y = f(x);                     // captured, compiled, run std::cout <<
-//   fulgurite::print(f.last_traces().back());
+//   auto f = fulgurite::jit([w](const at::Tensor& x) { return at::relu(at::linear(x, w)); });
+//   at::Tensor y = f(x);  // captured, compiled, run
+//   std::cout << fulgurite::print(f.last_traces().back());
 //
 // Each call is served by an entry for the types and aliasing of its tensors and the ambient state
 // of torch. Whatever else the callable captures is a constant of the program: tensors by identity

@@ -16,8 +16,9 @@ constexpr std::array<std::string_view, 35> kKeywords = {
     "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
 
 // What the text of a program uses besides its values.
-constexpr std::array<std::string_view, 8> kUsed = {"_",     "around",  "complex",   "ctx",
-                                                   "float", "getattr", "gradients", "torch"};
+constexpr std::array<std::string_view, 11> kUsed = {
+    "RuntimeError", "_",       "abs",       "around",       "complex", "ctx",
+    "float",        "getattr", "gradients", "staticmethod", "torch"};
 
 bool is_word(unsigned char c) { return c < 0x80 && (std::isalnum(c) || c == '_'); }
 

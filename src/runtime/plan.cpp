@@ -1,13 +1,12 @@
 #include "runtime/plan.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
-
 #include <atomic>
 #include <chrono>
 #include <utility>
 
 #include "base/error.h"
 #include "runtime/instruction.h"
+#include "torch/dispatch_state.h"
 
 namespace fulgurite {
 
@@ -22,10 +21,6 @@ namespace {
 // Two looks at the clock would be a noticeable part of a small plan.
 constexpr uint32_t kTimedEvery = 16;
 
-const c10::DispatchKeySet kAutocast{c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA,
-                                    c10::DispatchKey::AutocastXPU, c10::DispatchKey::AutocastMPS,
-                                    c10::DispatchKey::AutocastPrivateUse1};
-
 }  // namespace
 
 Plan::Plan(const Trace& trace) : program_(std::make_unique<Program>()) {
@@ -39,7 +34,7 @@ std::vector<at::Tensor> Plan::run(std::vector<at::Tensor> inputs) const {
   const size_t wanted = program_->lowered.inputs.size();
   require(inputs.size() == wanted, "a plan of {} inputs was given {}", wanted, inputs.size());
   // The casts of autocast are calls of the trace.
-  c10::impl::ExcludeDispatchKeyGuard no_autocast(kAutocast);
+  NoAutocast no_autocast;
   const uint32_t runs = program_->runs.load(std::memory_order_relaxed);
   program_->runs.store(runs + 1, std::memory_order_relaxed);
   if (runs % kTimedEvery) return execute(program_->lowered, std::move(inputs));

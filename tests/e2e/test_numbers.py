@@ -1,5 +1,6 @@
 """Numbers that a program takes out of traced tensors with item() and computes with."""
 
+import builtins
 import math
 
 import pytest
@@ -159,3 +160,36 @@ def test_a_number_that_is_kept():
 
     with pytest.raises(Unsupported, match="module.last"):
         fulgurite.jit(f)(torch.ones(1, 2))
+
+
+def test_constants_beside_a_number_in_a_list_are_finite_floats():
+    def listed(constant):
+        return lambda x, s: torch._foreach_mul([x, x], [s.item(), constant])
+
+    x, s = torch.ones(2), torch.tensor(2.0)
+    zeros = fulgurite.jit(listed(-0.0))(x, s)[1]
+    assert torch.equal(zeros, -torch.zeros(2))
+    assert torch.signbit(zeros).all()
+    for constant in (3, True, math.inf, math.nan):  # the first two are promoted otherwise
+        with pytest.raises(Unsupported, match="no finite float"):
+            fulgurite.jit(listed(constant))(x, s)
+
+
+def test_zero_to_minus_infinity_is_infinite():
+    def program(s):
+        return torch.ones(2) * 0.0 ** s.item()
+
+    s = torch.tensor([-math.inf])
+    assert torch.equal(fulgurite.jit(program)(s), program(s))
+
+
+def test_an_argument_may_have_the_name_of_a_builtin_function():
+    def program(abs, s):
+        return abs * builtins.abs(s.item())
+
+    compiled = fulgurite.jit(program)
+    inputs = torch.ones(2), torch.tensor(-3.0)
+    compiled(*inputs)
+    scope = {}
+    exec(fulgurite.last_traces(compiled)[0].text(), scope)
+    assert torch.equal(scope["computation"](*inputs), program(*inputs))
