@@ -1,15 +1,10 @@
 """What capture sees of Python programs: each is run eagerly, captured, and replayed."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F
-
-sys.path.insert(0, str(Path(__file__).parent))
-from capture_cases import f32, grad, ints, registry  # noqa: E402
-from capture_harness import check  # noqa: E402
+from capture_cases import f32, grad, ints, registry
+from capture_harness import check
 
 CASES, case = registry()
 

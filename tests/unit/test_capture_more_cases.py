@@ -1,17 +1,13 @@
 """More of what capture sees of Python programs; see test_capture_cases.py."""
 
 import copy
-import sys
-from pathlib import Path
 
 import numpy
 import pytest
 import torch
 import torch.nn.functional as F
-
-sys.path.insert(0, str(Path(__file__).parent))
-from capture_cases import f32, grad, ints, registry  # noqa: E402
-from capture_harness import check  # noqa: E402
+from capture_cases import f32, grad, ints, registry
+from capture_harness import check
 
 CASES, case = registry()
 

@@ -1,20 +1,16 @@
 """What a Python program cannot do under capture, and errors that are the program's own."""
 
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from capture_harness import capture, check
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fulgurite import _C
-
-sys.path.insert(0, str(Path(__file__).parent))
-from capture_harness import capture, check  # noqa: E402
 
 
 def refusal(program, *inputs):
