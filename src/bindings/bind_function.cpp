@@ -436,7 +436,6 @@ void bind_function(nb::module_& m) {
         PyType_Modified(type);
       },
       "What those who read Python code see as a special method of a Function.");
-  m.def("clear_entries", [](nb::handle f) { checked(f)->state->entries.clear(); });
   m.def("compared_entries", [](nb::handle f) { return checked(f)->state->compared; });
   m.def("cache_hits", [](nb::handle f) { return checked(f)->state->hits; });
   m.def("cache_misses", [](nb::handle f) { return checked(f)->state->misses; });

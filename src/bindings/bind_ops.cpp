@@ -6,8 +6,6 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
-#include <chrono>
-
 #include "bindings/areas.h"
 #include "capture/infer.h"
 #include "ops/catalogue.h"
@@ -98,19 +96,6 @@ nb::list infer_results(const std::string& name, const std::string& overload, nb:
   return results_of(to_stack(op, args), [&](torch::jit::Stack* stack) { infer(op, stack); });
 }
 
-// Nanoseconds that capture takes to infer the results for these arguments, on the average.
-double infer_cost(const std::string& name, const std::string& overload, nb::list args, int repeat) {
-  const c10::OperatorHandle op = handle(name, overload);
-  const torch::jit::Stack given = to_stack(op, args);
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeat; ++i) {
-    torch::jit::Stack stack = given;
-    infer(op, &stack);
-  }
-  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
-  return taken.count() / repeat;
-}
-
 std::vector<std::string> record_names(bool with_rule) {
   std::vector<std::string> names;
   for (auto family : catalogue())
@@ -129,8 +114,6 @@ void bind_ops(nb::module_& m) {
   m.def("functional_form", &form, nb::arg("name"), nb::arg("overload") = "");
   m.def("infer_by_rule", &infer_by_rule, nb::arg("name"), nb::arg("overload"), nb::arg("args"));
   m.def("infer", &infer_results, nb::arg("name"), nb::arg("overload"), nb::arg("args"));
-  m.def("infer_cost", &infer_cost, nb::arg("name"), nb::arg("overload"), nb::arg("args"),
-        nb::arg("repeat") = 1000);
   m.def(
       "has_rule",
       [](const std::string& name, const std::string& overload) {

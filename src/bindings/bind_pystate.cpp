@@ -3,7 +3,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <ctime>
 #include <memory>
 #include <optional>
 
@@ -110,19 +109,6 @@ nb::list tensors_of(const StateRecord& record) {
   return result;
 }
 
-// Seconds of CPU time that `count` checks take.
-double time_checks(StateRecord& record, int count) {
-  auto now = [] {
-    timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  };
-  double start = now();
-  bool held = true;
-  for (int i = 0; i < count; i++) held = record.outcome.guards.check() && held;
-  return held ? now() - start : -1;
-}
-
 StateRecord* record_state(nb::callable function, nb::tuple arguments, nb::dict roots,
                           nb::set containers, nb::list raised, nb::object error_type) {
   Recording::Options options;
@@ -152,8 +138,7 @@ void bind_recording(nb::module_& m) {
       .def("explain", [](StateRecord& r) { return r.outcome.guards.explain(); })
       .def("undo", [](StateRecord& r) { return r.recording->undo(); })
       .def("replay", replay, nb::arg("tensors") = nb::list())
-      .def("forget", &StateRecord::forget)
-      .def("time_checks", time_checks);
+      .def("forget", &StateRecord::forget);
   m.def("record_state", record_state, nb::arg("function"), nb::arg("args") = nb::tuple(),
         nb::arg("roots") = nb::dict(), nb::arg("arguments") = nb::set(),
         nb::arg("raised") = nb::list(), nb::arg("error_type") = nb::none(),
