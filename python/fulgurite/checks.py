@@ -126,6 +126,7 @@ KINDS = {
     "context variable": "context_variable",
     "referent": "referent",
     "buffer": "buffer",
+    "answer": "answer",
     "registrations": "registrations",
     "appended": "length",
 }

@@ -47,7 +47,12 @@ class StateRecorder {
 
   bool complete() const { return recording_->complete(); }
   bool is_old(nb::handle object) const { return recording_->is_old(object.ptr()); }
-  bool undo() { return recording_->undo(); }
+  // Ends the recording, which may hold exceptions that hold the frames that hold this object.
+  bool undo() {
+    const bool undone = !recording_ || recording_->undo();
+    recording_.reset();
+    return undone;
+  }
 
   // (kind, what, file, line) of what can neither be guarded nor repeated.
   nb::list impurities() const {

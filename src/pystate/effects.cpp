@@ -21,6 +21,7 @@ class EffectBuilder {
     effect.order = location.order;
     effect.moved = location.moved;
     effect.where = location.where;
+    effect.code = Ref::borrow(reinterpret_cast<PyObject*>(location.where.code));
     effect.place = facts_.place_of(location.kind, location.container, location.key.get());
     effect.what = describe(effect, now.get());
     const Known* known = log_.known(location.container);
@@ -74,10 +75,12 @@ class EffectBuilder {
     return known && (known->age == Age::Argument || facts_.is_anchored(object));
   }
 
-  // Whether the guards say that the program would find the same object again.
-  bool is_found_again(const Known& known) const {
+  // Whether the guards say that the program would find the same object again. One that cannot be
+  // held weakly has to be where they look.
+  bool is_found_again(const Known& known, const Expected& object) const {
     if (known.origin == kUnknown) return known.root >= 0;
-    return log_.locations()[static_cast<size_t>(known.origin)].read;
+    const Location& from = log_.locations()[static_cast<size_t>(known.origin)];
+    return from.read && (object.weak() || is_reachable(from.container));
   }
 
   // Which root the container is; -1 where it is a part of one that nobody has listed.
@@ -124,8 +127,10 @@ class EffectBuilder {
       return add_step({.step = Recipe::Step::Argument, .argument = number});
     }
     if (known && known->age == Age::Old) {
-      if (!is_found_again(*known)) return refuse(value, "of which nobody knows where it is from");
-      return add_step({Recipe::Step::Object, {}, Expected(value)});
+      Expected object(value);
+      if (!is_found_again(*known, object))
+        return refuse(value, "of which nobody knows where it is from");
+      return add_step({Recipe::Step::Object, {}, std::move(object)});
     }
     if (PyTuple_CheckExact(value)) return collect(Recipe::Step::Tuple, Ref::borrow(value));
     if (PyBytes_CheckExact(value)) return add_step({Recipe::Step::Constant, Ref::borrow(value)});
@@ -159,14 +164,6 @@ class EffectBuilder {
 };
 
 namespace {
-
-bool is_covered(const Log& log, const Location& location) {
-  if (location.kind != Kind::Key && location.kind != Kind::Item && location.kind != Kind::Member)
-    return false;
-  const Known* known = log.known(location.container);
-  return known && known->contents != kUnknown &&
-         log.locations()[static_cast<size_t>(known->contents)].written;
-}
 
 Ref build(const Recipe& recipe, std::span<PyObject* const> tensors,
           const Effects::Arguments& arguments, const std::vector<Ref>& made) {
@@ -204,7 +201,7 @@ Ref build(const Recipe& recipe, std::span<PyObject* const> tensors,
 Effects::Effects(const Log& log, const Facts& facts) {
   EffectBuilder builder(*this, log, facts);
   for (const Location& location : log.locations())
-    if (location.written && !is_covered(log, location)) builder.add(location);
+    if (location.written && !log.is_rewritten(location)) builder.add(location);
   std::sort(effects_.begin(), effects_.end(),
             [](const Effect& a, const Effect& b) { return a.order < b.order; });
 }

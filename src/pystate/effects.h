@@ -42,6 +42,7 @@ struct Effect {
   std::string what;     // "sets model.counter to 3"
   std::string refusal;  // why it cannot be repeated; "" if it can
   Where where;
+  Ref code;  // of `where`
 };
 
 class Effects {

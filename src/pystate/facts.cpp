@@ -139,6 +139,7 @@ void Facts::hold(const Log& log, const std::vector<int>& index, PyObject* object
     const Fact& parent = facts[static_cast<size_t>(holder.parent)];
     const Holder& owner = holders.at(parent.container);
     holder.level = owner.level + 1;
+    holder.unknown = owner.unknown;
     if (parent.kind == Kind::InstanceDict) holder.slot = instance_dict_slot(parent.container);
     bool fixed_part = parent.kind == Kind::Part && owner.certain;
     holder.certain = fixed_part || Expected(object).alive();

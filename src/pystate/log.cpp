@@ -113,7 +113,7 @@ LocationId Log::read(Kind kind, PyObject* container, PyObject* key) {
 }
 
 void Log::write(Kind kind, PyObject* container, PyObject* key) {
-  if (is_fresh(container)) return;
+  if (is_atomic(container) || is_fresh(container)) return;
   // A method of a builtin type, called with an object of another: an error is about to be raised.
   if (within_contents(kind) && !is_mutable_container(container)) return;
   add_old(container, kUnknown);
@@ -284,6 +284,14 @@ bool Log::written_since(const std::vector<Ref>& then) const {
 PyObject* Log::first_contents(PyObject* container) const {
   auto found = contents_.find(container);
   return found == contents_.end() ? nullptr : found->second.get();
+}
+
+bool Log::is_rewritten(const Location& location) const {
+  if (location.kind != Kind::Key && location.kind != Kind::Item && location.kind != Kind::Member)
+    return false;
+  const Known* about = known(location.container);
+  return about && about->contents != kUnknown &&
+         locations_[static_cast<size_t>(about->contents)].written;
 }
 
 void Log::keep_contents(PyObject* container) {

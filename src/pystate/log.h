@@ -83,6 +83,8 @@ class Log {
   void read_parts(PyObject* object);
 
   LocationId find(Kind kind, PyObject* container, PyObject* key) const;
+  // Whether it is a part of contents that were written as a whole.
+  bool is_rewritten(const Location& location) const;
   // What a container that was written held at first, as contents_of(); null if not written.
   PyObject* first_contents(PyObject* container) const;
 

@@ -76,7 +76,7 @@ class Path {
       case Kind::Part:
         return part_of_object(container, key);
       case Kind::ContextVar:
-        return "the context variable " + short_repr(container);
+        return "the context variable " + object(container);
       case Kind::Referent:
         return "the object behind " + object(container);
       case Kind::Buffer:

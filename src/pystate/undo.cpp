@@ -7,15 +7,6 @@
 namespace fulgurite::pystate {
 namespace {
 
-bool is_rewritten(const Log& log, const Location& location) {
-  if (location.kind == Kind::Contents) return false;
-  const Known* known = log.known(location.container);
-  return known && known->contents != kUnknown &&
-         log.locations()[static_cast<size_t>(known->contents)].written &&
-         (location.kind == Kind::Key || location.kind == Kind::Item ||
-          location.kind == Kind::Member);
-}
-
 bool truncate(PyObject* list, PyObject* size) {
   return PyList_SetSlice(list, PyLong_AsSsize_t(size), PyList_GET_SIZE(list), nullptr) == 0;
 }
@@ -47,7 +38,7 @@ bool restore_order(const Log& log, PyObject* dict) {
 bool undo(const Log& log, PyObject* context) {
   std::vector<const Location*> written;
   for (const Location& location : log.locations())
-    if (location.written && !is_rewritten(log, location)) written.push_back(&location);
+    if (location.written && !log.is_rewritten(location)) written.push_back(&location);
   std::sort(written.begin(), written.end(),
             [](const Location* a, const Location* b) { return a->order > b->order; });
   bool complete = true;

@@ -315,3 +315,28 @@ def test_a_capture_that_is_given_up_leaves_no_function_mode():
     with pytest.raises(fulgurite.Unsupported):
         fulgurite.jit(program)(torch.ones(1))
     assert not torch.overrides._get_current_function_mode_stack()
+
+
+class Failure(Exception):
+    pass
+
+
+def test_an_exception_that_a_capture_kept_is_freed():
+    def compiled_and_called():
+        net = nn.Linear(4, 4)
+
+        def program(x):
+            try:
+                raise Failure
+            except Failure as error:
+                error.note = 1
+                kept = error  # a cycle: the exception holds this frame
+            return x + net.weight.sum() if kept else x
+
+        compiled = fulgurite.jit(program, fallback="eager")
+        compiled(torch.ones(2))
+        return weakref.ref(net), weakref.ref(compiled)
+
+    references = compiled_and_called()
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]

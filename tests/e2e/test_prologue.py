@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import random
+import sys
 
 import pytest
 import torch
@@ -337,3 +338,11 @@ def test_the_text_returns_what_effects_store():
         result, stored = scope[trace.name](X)
         assert torch.equal(result["y"], X + 1)
         assert torch.equal(stored, X * 2)
+
+
+def test_what_a_library_answers_is_checked():
+    compiled = fulgurite.jit(lambda x: x + sys.getrecursionlimit())
+    compiled(torch.ones(2))
+    prologue = fulgurite.last_prologue_traces(compiled)[0]
+    assert "answer(" in prologue.text()
+    prologue.python_callable()(torch.ones(2))

@@ -1,5 +1,6 @@
 """What a record keeps alive, and how it gets on with other threads and with debuggers."""
 
+import contextvars
 import gc
 import sys
 import threading
@@ -309,3 +310,32 @@ def test_objects_that_only_the_run_knew_are_not_guarded():
     assert record.effects == []
     gc.collect()
     assert record.check(), record.explain()
+
+
+class Step:
+    def __init__(self, value):
+        self.value = value
+
+
+def test_nothing_is_stored_in_an_object_that_is_gone():
+    def program():
+        for step in map(Step, [1]):  # made by C code: nobody knows how the program comes to it
+            {}.get(step)
+        return 1
+
+    record = _C.record_state(program)
+    assert [refusal for _, _, refusal, _ in record.effects] == [
+        "nobody knows how the program comes to the object that it changes"
+    ]
+
+
+def test_a_guard_on_a_context_variable_that_is_gone_is_described():
+    holder = s.Base()
+    holder.variable = contextvars.ContextVar("variable", default=1)
+    record = _C.record_state(lambda: holder.variable.get())
+    record.forget()
+    holder.variable = None
+    gc.collect()
+    others = [(i, i) for i in range(1000)]  # where it was
+    assert any(kind == "context variable" for kind, *_ in record.guards)
+    del others
