@@ -14,6 +14,20 @@ namespace {
 thread_local Recorder* active = nullptr;
 uint64_t recordings = 0;  // changed with the GIL held
 
+// The cyclic garbage collector would run finalizers of objects that are not of the program within
+// it, as if the program called them. It is off while a thread records, and as it was afterwards.
+// Changed with the GIL held.
+int recording_threads = 0;
+bool was_collecting = false;
+
+void hold_garbage() {
+  if (recording_threads++ == 0) was_collecting = PyGC_Disable();
+}
+
+void release_garbage() {
+  if (--recording_threads == 0 && was_collecting) PyGC_Enable();
+}
+
 bool is_special_name(PyObject* name) {
   Py_ssize_t size = PyUnicode_GET_LENGTH(name);
   auto at = [name](Py_ssize_t index) { return PyUnicode_READ_CHAR(name, index); };
@@ -74,6 +88,7 @@ void Recorder::start() {
   outermost_ = innermost_frame(PyThreadState_Get());
   Py_XINCREF(previous_.argument);
   active = this;
+  hold_garbage();
   // sys.gettrace() is to give what it gave before, so a debugger's object stays in its place.
   PyEval_SetTrace(trace, previous_.argument);
 }
@@ -84,6 +99,7 @@ bool Recorder::stop() {
   bool still_there = trace_function().function == trace;
   if (still_there) PyEval_SetTrace(previous_.function, previous_.argument);
   Py_CLEAR(previous_.argument);
+  release_garbage();
   return still_there;
 }
 

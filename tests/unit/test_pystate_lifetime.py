@@ -339,3 +339,44 @@ def test_a_guard_on_a_context_variable_that_is_gone_is_described():
     others = [(i, i) for i in range(1000)]  # where it was
     assert any(kind == "context variable" for kind, *_ in record.guards)
     del others
+
+
+class Finalized:
+    """Garbage that only the cyclic collector finds, with a finalizer that writes."""
+
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        s.STRINGS.append("gone")
+
+
+def test_finalizers_of_garbage_are_not_of_the_program():
+    def program(x):
+        for _ in range(2000):
+            [[] for _ in range(50)]
+        return x + 1
+
+    gc.collect()
+    before = list(s.STRINGS)
+    Finalized()
+    record = _C.record_state(program, (s.X,), {"program": program})
+    assert s.STRINGS == before
+    assert (record.impure, record.effects) == ([], []) and record.check()
+    assert gc.isenabled()
+    gc.collect()
+    assert s.STRINGS == [*before, "gone"]
+    s.STRINGS[:] = before
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_the_collector_is_left_as_it_was(enabled):
+    def program(x):
+        raise ValueError("of the program")
+
+    gc.enable() if enabled else gc.disable()
+    try:
+        _C.record_state(program, (s.X,), {"program": program})
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable()
