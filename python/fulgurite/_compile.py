@@ -3,12 +3,17 @@
 import dataclasses
 import time
 
+import torch
+from torch.nn.parameter import is_lazy
+
 from fulgurite import _C, _names
 from fulgurite._arguments import top_names
 from fulgurite._C import Unsupported
 from fulgurite._capture import capture
 from fulgurite._signature import describe_call, recompile_reason
 from fulgurite._sketch import sketch
+
+_LAZY = "a lazy module makes its parameters in its first call; later calls are compiled"
 
 
 @dataclasses.dataclass
@@ -38,6 +43,9 @@ class Record:
 def on_miss(function, key, declined, args, kwargs):
     """Called by the extension when no entry serves a call; returns the call's result."""
     state = function.state
+    if _has_lazy_parameters(function.target):
+        state.note_fallback(_LAZY)
+        return function.target(*args, **kwargs)
     signature = describe_call(function.target, args, kwargs)
     try:
         if declined:
@@ -55,6 +63,12 @@ def on_miss(function, key, declined, args, kwargs):
             raise
         return _run_eagerly(function, key, Record(signature, reason=str(reason)), args, kwargs)
     return _eager_after(function, key, Record(signature, reason=raised), args, kwargs)
+
+
+def _has_lazy_parameters(target):
+    if not isinstance(target, torch.nn.Module):
+        return False
+    return any(map(is_lazy, target.parameters())) or any(map(is_lazy, target.buffers()))
 
 
 def _run_eagerly(function, key, record, args, kwargs):

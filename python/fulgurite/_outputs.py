@@ -1,5 +1,6 @@
 """What a captured call returned: its tensors, and how to build the like again."""
 
+import contextlib
 import types
 
 import torch
@@ -29,6 +30,7 @@ class Outputs:
     def __init__(self, result, is_old, places=None):
         self.gives_argument, self._places = False, places or Places()
         self.tensors, self._numbers, self._made, self._is_old = [], {}, {}, is_old
+        self._shown = {}  # containers among the arguments, as trees
         self.template, self.tree = self._read(result)
 
     def _read(self, value):
@@ -44,8 +46,7 @@ class Outputs:
         if isinstance(value, (tuple, list, dict)) or _containers.is_container(type(value)):
             if (number := self._places.number_of(value)) is not None:
                 self.gives_argument = True
-                text = f"...  # the {type(value).__name__} among the arguments"
-                return ("argument", number, ()), ("constant", text, (), ())
+                return ("argument", number, ()), self._argument_tree(value)
             if self._is_old(value) and not _holds_trace_tensor(value):
                 return self._old(value)
             return self._container(value)
@@ -55,6 +56,17 @@ class Outputs:
 
     def _old(self, value):
         return ("constant", value, ()), ("constant", f"...  # {type(value).__name__}", (), ())
+
+    def _argument_tree(self, value):
+        """What the printed program returns in place of a container among the arguments."""
+        if id(value) not in self._shown:
+            text = f"...  # the {type(value).__name__} among the arguments"
+            self._shown[id(value)] = ("constant", text, (), ())  # within itself
+            made = dict(self._made)  # a call builds nothing for it
+            with contextlib.suppress(Unsupported):
+                self._shown[id(value)] = self._container(value)[1]
+            self._made = made
+        return self._shown[id(value)]
 
     def _tensor(self, value):
         if not is_tensor(value):

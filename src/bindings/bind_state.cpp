@@ -10,6 +10,7 @@
 #include "bindings/state_record.h"
 #include "pystate/facts.h"
 #include "pystate/recording.h"
+#include "torch/dispatch_state.h"
 
 namespace nb = nanobind;
 
@@ -33,6 +34,7 @@ class StateRecorder {
       options_.roots.push_back({"an argument", container.ptr(), true});
     options_.raised = kRefused;
     options_.error_type = unsupported_type();
+    options_.during_imports = [] { return std::make_shared<CaptureOff>(); };
   }
 
   void enter() { recording_.emplace(std::move(options_)); }

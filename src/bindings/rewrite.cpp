@@ -9,7 +9,7 @@
 #include "bindings/tensor_caster.h"
 #include "capture/replay.h"
 #include "passes/passes.h"
-#include "passes/rename.h"
+#include "ir/rename.h"
 
 namespace fulgurite {
 namespace {

@@ -54,7 +54,7 @@ struct CustomCall::Recorded {
   std::optional<LeafGradients> leaves;
 
   ValueId id_of(const at::Tensor& tensor) {
-    return tensor.defined() ? as_trace(state.to_trace(tensor))->id : kNoValue;
+    return tensor.defined() ? state.id_of(tensor) : kNoValue;
   }
   bool is_argument(ValueId id) const {
     for (const Arg& arg : call.args)

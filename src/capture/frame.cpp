@@ -1,6 +1,7 @@
 // One operator call above autograd, with the primitives it runs as its body.
 #include "capture/probe.h"
 #include "capture/state.h"
+#include "ir/rename.h"
 #include "ops/named_ops.h"
 #include "torch/dispatch_state.h"
 #include "torch/operator_kernels.h"
@@ -27,16 +28,6 @@ bool same_results(const std::vector<Arg>& a, const std::vector<Arg>& b) {
 bool same_geometry(const TensorType& a, const TensorType& b) {
   return a.sizes == b.sizes && a.strides == b.strides && a.offset == b.offset &&
          a.storage == b.storage;
-}
-
-void rename(std::vector<Call>& calls, ValueId from, ValueId to) {
-  for (Call& call : calls) {
-    for (auto* args : {&call.args, &call.results})
-      for (Arg& arg : *args) std::replace(arg.values.begin(), arg.values.end(), from, to);
-    for (Retyped& retyped : call.retyped)
-      if (retyped.id == from) retyped.id = to;
-    rename(call.body, from, to);
-  }
 }
 
 [[noreturn]] void refuse_storage(const c10::OperatorHandle& op) {
@@ -95,7 +86,7 @@ bool Tracer::State::is_frame_itself(const c10::OperatorHandle& op, const c10::IV
     bool same = true;
     const auto compare = [&](const c10::IValue& element) {
       const bool defined = element.isTensor() && element.toTensor().defined();
-      const ValueId id = defined ? as_trace(to_trace(element.toTensor()))->id : kNoValue;
+      const ValueId id = defined ? id_of(element.toTensor()) : kNoValue;
       same = same && at < args[i].values.size() && args[i].values[at++] == id;
     };
     if (value.isTensor()) {
@@ -171,8 +162,7 @@ void Tracer::State::run_frame(const c10::OperatorHandle& op, const OpInfo& info,
   if (wanted_data && !frame && !refusal) refusal = wanted_data;  // swallowed by a kernel
   call.results.reserve(info.returns);
   for (size_t i = first; i < stack->size(); ++i)
-    call.results.push_back(
-        to_arg((*stack)[i], [&](const at::Tensor& t) { return as_trace(to_trace(t))->id; }));
+    call.results.push_back(to_arg((*stack)[i], [&](const at::Tensor& t) { return id_of(t); }));
   if (opened.primitive && !same_results(call.results, opened.primitive_results))
     opened.open_primitive();
   settle_results(call, opened.first_value);
@@ -196,7 +186,9 @@ void Tracer::State::settle_results(Call& call, ValueId first_value) {
     const TensorType before = trace.values[id].type;
     if (same_geometry(before, changed->second)) return;
     const ValueId inner = add_value(trace, before);
-    rename(call.body, id, inner);
+    Renaming renaming(trace.values.size());
+    renaming.set(id, inner);
+    for (Call& part : call.body) renaming.apply(part);
     trace.values[id].type = changed->second;
     Call& part = call.body.emplace_back();
     part.op = named_ops().alias;

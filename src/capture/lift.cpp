@@ -38,6 +38,8 @@ const at::Tensor& Tracer::State::to_trace(const at::Tensor& tensor) {
   return lifted ? *lifted : lift(tensor);
 }
 
+ValueId Tracer::State::id_of(const at::Tensor& tensor) { return as_trace(to_trace(tensor))->id; }
+
 const at::Tensor* Tracer::State::find_lifted(const at::Tensor& real) const {
   const auto found = trace_of.find(real.unsafeGetTensorImpl());
   return found == trace_of.end() ? nullptr : &found->second;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "ir/rename.h"
 
 namespace fulgurite {
 namespace {
@@ -212,17 +213,20 @@ bool any_requires_grad(const Trace& trace) {
 // Puts `original` in the place of its copy, which has the same layout.
 class CopyRemoval {
  public:
-  explicit CopyRemoval(Trace& trace) : trace_(trace), to_(trace.values.size(), kNoValue) {}
+  explicit CopyRemoval(Trace& trace)
+      : trace_(trace), renaming_(trace.values.size()), removed_(trace.values.size()) {}
 
   void remove(const ConstantCopy& copy) {
-    to_[copy.copy] = copy.original;
+    renaming_.set(copy.copy, copy.original);
+    removed_[copy.copy] = true;
     storage_of_[storage(copy.copy)] = storage(copy.original);
   }
 
   void run() {
     if (storage_of_.empty()) return;
-    rename(trace_.calls);
-    for (ValueId& id : trace_.outputs) id = renamed(id);
+    drop_copies(trace_.calls);
+    for (Call& call : trace_.calls) renaming_.apply(call);
+    renaming_.apply(trace_.outputs);
     for (Value& value : trace_.values)
       if (auto it = storage_of_.find(value.type.storage); it != storage_of_.end())
         value.type.storage = it->second;
@@ -230,35 +234,26 @@ class CopyRemoval {
 
  private:
   StorageId storage(ValueId id) const { return trace_.values[id].type.storage; }
-  ValueId renamed(ValueId id) const { return id == kNoValue || to_[id] == kNoValue ? id : to_[id]; }
-  bool is_removed(const Call& call) const {
-    bool removed = false;
+  bool makes_copy(const Call& call) const {
+    bool made = false;
     for_each_value(call.results,
-                   [&](ValueId id) { removed |= to_[id] != kNoValue && !mentions(call.args, id); });
-    return removed;
+                   [&](ValueId id) { made |= removed_[id] && !mentions(call.args, id); });
+    return made;
   }
-  void rename(std::vector<Call>& calls) const {
-    std::erase_if(calls, [&](const Call& call) { return is_removed(call); });
+  void drop_copies(std::vector<Call>& calls) const {
+    std::erase_if(calls, [&](const Call& call) { return makes_copy(call); });
     for (Call& call : calls) {
-      for (auto* args : {&call.args, &call.results})
-        for (Arg& arg : *args)
-          for (ValueId& id : arg.values) id = renamed(id);
-      rename(call.body);
-      if (call.gradient) rename(call);
+      drop_copies(call.body);
+      if (!call.gradient) continue;
+      CustomGradient gradient = *call.gradient;
+      for (CustomGradient::Case& one : gradient.cases) drop_copies(one.calls);
+      call.gradient = std::make_shared<const CustomGradient>(std::move(gradient));
     }
-  }
-  void rename(Call& call) const {
-    CustomGradient gradient = *call.gradient;
-    for (ValueId& id : gradient.saved) id = renamed(id);
-    for (CustomGradient::Case& one : gradient.cases) {
-      rename(one.calls);
-      for (ValueId& id : one.results) id = renamed(id);
-    }
-    call.gradient = std::make_shared<const CustomGradient>(std::move(gradient));
   }
 
   Trace& trace_;
-  std::vector<ValueId> to_;
+  Renaming renaming_;
+  std::vector<bool> removed_;
   std::unordered_map<StorageId, StorageId> storage_of_;
 };
 

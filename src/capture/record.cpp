@@ -47,7 +47,7 @@ class Recording {
 
  private:
   Arg argument(const c10::IValue& value) {
-    return to_arg(value, [&](const at::Tensor& t) { return as_trace(state_.to_trace(t))->id; });
+    return to_arg(value, [&](const at::Tensor& t) { return state_.id_of(t); });
   }
 
   at::Tensor to_meta(const at::Tensor& given, CommonDevice& device, bool is_index) {

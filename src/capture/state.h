@@ -80,6 +80,7 @@ struct Tracer::State {
 
   // lift.cpp
   const at::Tensor& to_trace(const at::Tensor& tensor);
+  ValueId id_of(const at::Tensor& tensor);  // of its trace tensor
   const at::Tensor* find_lifted(const at::Tensor& real) const;
   const at::Tensor& lift(const at::Tensor& real);
   void require_plain(const at::Tensor& real);

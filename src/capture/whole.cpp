@@ -19,7 +19,7 @@ class Whole {
   Whole(Tracer::State& state, Call& call, const torch::jit::Stack& given)
       : state_(state), call_(call) {
     for_each_tensor(c10::ArrayRef<c10::IValue>(given), [&](const at::Tensor& t) {
-      if (!is_number(t)) given_.emplace(as_trace(state.to_trace(t))->id, t);
+      if (!is_number(t)) given_.emplace(state.id_of(t), t);
     });
   }
 
@@ -30,8 +30,8 @@ class Whole {
     });
     for (const c10::IValue& value : real) {
       stack->push_back(map_tensors(value, [&](const at::Tensor& t) { return result(t); }));
-      call_.results.push_back(to_arg(
-          stack->back(), [&](const at::Tensor& t) { return as_trace(state_.to_trace(t))->id; }));
+      call_.results.push_back(
+          to_arg(stack->back(), [&](const at::Tensor& t) { return state_.id_of(t); }));
     }
     for (int i : facts_of(*call_.op.aten).written)
       for (ValueId id : call_.args[i].values)

@@ -4,7 +4,7 @@
 #include "passes/filter.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
-#include "passes/rename.h"
+#include "ir/rename.h"
 
 namespace fulgurite {
 namespace {

@@ -1,3 +1,5 @@
+#include <unordered_set>
+
 #include "passes/passes.h"
 
 namespace fulgurite {
@@ -5,11 +7,11 @@ namespace {
 
 class LastUses {
  public:
-  explicit LastUses(const Trace& trace) : outer_(trace.values.size()), seen_(trace.values.size()) {
-    for (const Input& input : trace.inputs) outer_[input.id] = true;
-    for (const Call& call : trace.calls)
-      for_each_value(call.results, [&](ValueId id) { outer_[id] = true; });
-    for (ValueId id : trace.outputs) seen_[id] = true;
+  LastUses(const std::vector<Call>& calls, const std::vector<ValueId>& inputs,
+           const std::vector<ValueId>& outputs)
+      : outer_(inputs.begin(), inputs.end()), seen_(outputs.begin(), outputs.end()) {
+    for (const Call& call : calls)
+      for_each_value(call.results, [&](ValueId id) { outer_.insert(id); });
   }
 
   // To be asked of the calls from the last to the first.
@@ -22,25 +24,30 @@ class LastUses {
  private:
   void look(const Call& call, std::vector<ValueId>& last) {
     const auto use = [&](ValueId id) {
-      if (!outer_[id] || seen_[id]) return;
-      seen_[id] = true;
-      last.push_back(id);
+      if (outer_.contains(id) && seen_.insert(id).second) last.push_back(id);
     };
     for_each_value(call.args, use);
     for_each_value(call.results, use);
     for (const Call& inner : call.body) look(inner, last);
   }
 
-  std::vector<bool> outer_;  // not made in a body
-  std::vector<bool> seen_;   // used later, or an output
+  std::unordered_set<ValueId> outer_;  // not made in a body
+  std::unordered_set<ValueId> seen_;   // used later, or an output
 };
 
 }  // namespace
 
+void free_last_used(std::vector<Call>& calls, const std::vector<ValueId>& inputs,
+                    const std::vector<ValueId>& outputs) {
+  LastUses uses(calls, inputs, outputs);
+  for (size_t i = calls.size(); i-- > 0;) calls[i].frees = uses.of(calls[i]);
+}
+
 Trace delete_last_used(const Trace& trace) {
   Trace freed = trace;
-  LastUses uses(trace);
-  for (size_t i = freed.calls.size(); i-- > 0;) freed.calls[i].frees = uses.of(freed.calls[i]);
+  std::vector<ValueId> inputs;
+  for (const Input& input : trace.inputs) inputs.push_back(input.id);
+  free_last_used(freed.calls, inputs, trace.outputs);
   return freed;
 }
 

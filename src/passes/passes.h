@@ -35,4 +35,8 @@ Trace place(const Trace& trace, std::span<const Executor> executors,
 // Every value freed after its last use.
 Trace delete_last_used(const Trace& trace);
 
+// The same of calls that are a program of their own.
+void free_last_used(std::vector<Call>& calls, const std::vector<ValueId>& inputs,
+                    const std::vector<ValueId>& outputs);
+
 }  // namespace fulgurite

@@ -88,8 +88,12 @@ bool is_listed(std::string_view path, std::span<const std::string_view> list) {
 
 Treatment treatment_of(PyCodeObject* code) {
   std::string_view file = file_of(code);
-  if (file.starts_with("<frozen importlib") || is_in(file, packages().own))
-    return Treatment::Exempt;
+  if (file.starts_with("<frozen importlib")) {
+    const bool loads =
+        PyUnicode_CompareWithASCIIString(code->co_qualname, "_find_and_load_unlocked") == 0;
+    return loads ? Treatment::Import : Treatment::Exempt;
+  }
+  if (is_in(file, packages().own)) return Treatment::Exempt;
   if (is_in(file, packages().torch)) {
     const char* function = PyUnicode_AsUTF8(code->co_qualname);
     std::string rest(file.substr(packages().torch.size()));
@@ -98,8 +102,10 @@ Treatment treatment_of(PyCodeObject* code) {
     if (is_listed(rest, kExemptOfTorch)) return Treatment::Exempt;
     return Treatment::Watched;
   }
+  // typing_extensions is the typing module of later versions, and puts parts of itself there.
   const bool library =
-      is_in(file, packages().library) && file.find("/site-packages/") == std::string_view::npos;
+      (is_in(file, packages().library) && file.find("/site-packages/") == std::string_view::npos) ||
+      file.ends_with("/typing_extensions.py");
   for (std::string_view exempt : kExemptOfLibrary)
     if (file.ends_with(exempt)) return Treatment::Exempt;
   for (const MessageCode& message : kMessages)

@@ -12,6 +12,7 @@ enum class Treatment : uint8_t {
   Library,  // Python's own library: watched, unless unwatched code calls it for its own ends
   Exempt,   // reviewed: reads nothing that could change, or what is tracked by other means
   Closed,   // reviewed: depends on nothing but its arguments, and neither does what it calls
+  Import,   // finds and runs a module that was not imported before: once, whoever asked for it
   Message,  // reviewed: shows something to the user; nothing is noted while it runs
 };
 

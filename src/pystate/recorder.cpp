@@ -34,11 +34,19 @@ bool is_special_name(PyObject* name) {
   return size > 4 && at(0) == '_' && at(1) == '_' && at(size - 1) == '_' && at(size - 2) == '_';
 }
 
-bool is_module_body(Frame* frame) {
-  static PyObject* const name = interned("<module>");
+bool is_module_body(const Frame* frame) {
+  PyCodeObject* code = code_of(frame);
   const Frame* caller = caller_of(frame);
-  return code_of(frame)->co_name == name && caller &&
+  // A name that was read from a file of byte code is not interned.
+  return !(code->co_flags & CO_OPTIMIZED) && caller &&
+         PyUnicode_CompareWithASCIIString(code->co_name, "<module>") == 0 &&
          file_of(code_of(caller)).starts_with("<frozen importlib");
+}
+
+// The module's name, or the file of its code.
+PyObject* imported_by(const Frame* frame) {
+  PyObject* name = is_module_body(frame) ? nullptr : first_parameter(frame);
+  return name ? name : code_of(frame)->co_filename;
 }
 
 // "\n  at file:line", as an error shows it.
@@ -72,10 +80,12 @@ const char* utf8(PyObject* string) {
 
 }  // namespace
 
-Recorder::Recorder(std::vector<Root> roots, ImpureSet raised, PyObject* error_type)
+Recorder::Recorder(std::vector<Root> roots, ImpureSet raised, PyObject* error_type,
+                   ImportScope during_imports)
     : log(std::move(roots)),
       raised_(raised),
       error_type_(Ref::borrow(error_type)),
+      during_imports_(std::move(during_imports)),
       id_(++recordings) {}
 
 Recorder::~Recorder() {
@@ -167,22 +177,23 @@ void Recorder::on_call(PyFrameObject* object) {
   bool watched = treatment == Treatment::Watched && !paused_by_;
   if (!previous_.function) set_line_events(object, false);
   set_opcode_events(object, watched);
+  if (treatment == Treatment::Watched && is_module_body(frame)) treatment = Treatment::Import;
+  if (treatment == Treatment::Import) begin_import(frame);
   if (paused_by_ || treatment == Treatment::Exempt) return;
-  if (treatment == Treatment::Closed) {
-    paused_by_ = frame;
-    until_return_ = true;
-  } else if (treatment == Treatment::Message) {
+  if (treatment == Treatment::Watched) return enter(frame);
+  if (treatment == Treatment::Message)
     impure(Impure::Message, fmt::format("calls {}", utf8(code_of(frame)->co_qualname)));
-    paused_by_ = frame;
-    until_return_ = true;
-  } else if (is_module_body(frame)) {
-    impure(Impure::Import, fmt::format("imports {}", file_of(code_of(frame))));
-    set_opcode_events(object, false);
-    paused_by_ = frame;
-    until_return_ = true;
-  } else {
-    enter(frame);
-  }
+  set_opcode_events(object, false);
+  paused_by_ = frame;
+  until_return_ = true;
+}
+
+// Either the search for a module, which has its name, or its code.
+void Recorder::begin_import(const Frame* frame) {
+  if (import_frame_) return;
+  import_frame_ = frame;
+  if (during_imports_) import_scope_ = during_imports_();
+  if (!paused_by_) impure(Impure::Import, fmt::format("imports {}", utf8(imported_by(frame))));
 }
 
 void Recorder::enter(Frame* frame) {
@@ -274,6 +285,10 @@ void Recorder::on_return(PyFrameObject* object, PyObject*) {
   if (paused_by_ == frame) {
     paused_by_ = nullptr;
     until_return_ = false;
+  }
+  if (import_frame_ == frame) {
+    import_frame_ = nullptr;
+    import_scope_.reset();
   }
 }
 

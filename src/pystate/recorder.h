@@ -7,6 +7,8 @@
 
 #include <Python.h>
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,7 +35,10 @@ struct Instruction {
 
 class Recorder {
  public:
-  Recorder(std::vector<Root> roots, ImpureSet raised, PyObject* error_type);
+  // See Recording::Options.
+  using ImportScope = std::function<std::shared_ptr<void>()>;
+  Recorder(std::vector<Root> roots, ImpureSet raised, PyObject* error_type,
+           ImportScope during_imports);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -77,6 +82,7 @@ class Recorder {
   bool is_watched(const Frame* frame) const;
   void on_opcode(PyFrameObject* object);
   void on_return(PyFrameObject* object, PyObject* value);
+  void begin_import(const Frame* frame);
   void enter(Frame* frame);
   void enter_generator(Frame* frame);
   void enter_function(PyObject* function);
@@ -91,6 +97,9 @@ class Recorder {
   std::vector<Pending> pending_;
   const Frame* paused_by_ = nullptr;
   bool until_return_ = false;  // paused until the frame returns, not until its next instruction
+  ImportScope during_imports_;
+  const Frame* import_frame_ = nullptr;  // the outermost that finds or runs a module
+  std::shared_ptr<void> import_scope_;
   ska::flat_hash_set<const Frame*> generators_;  // that started in this run
   std::vector<Ref> codes_;
   uint64_t id_;

@@ -32,7 +32,8 @@ struct Recording::State {
   bool complete = true;
 
   explicit State(Options& options)
-      : recorder(std::move(options.roots), options.raised, options.error_type) {}
+      : recorder(std::move(options.roots), options.raised, options.error_type,
+                 std::move(options.during_imports)) {}
 
   void settle_caches();
 };

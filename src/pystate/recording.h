@@ -9,6 +9,7 @@
 // All members need the GIL. Threads record independently of each other.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -28,6 +29,8 @@ class Recording {
     // Kinds that raise an error of this type before they happen.
     ImpureSet raised = 0;
     PyObject* error_type = nullptr;
+    // What it gives is kept for as long as a module is imported, whose code is not the program's.
+    std::function<std::shared_ptr<void>()> during_imports;
   };
 
   // Starts. A trace function that is set on the thread (a debugger's, a coverage tool's) sees the

@@ -63,8 +63,8 @@ struct Lowered {
 Lowered lower(const Trace& trace);
 
 // The same of some calls of a trace that are a program of their own; what each frees is found out.
-Lowered lower(const Trace& trace, const std::vector<Call>& calls,
-              const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs);
+Lowered lower(const Trace& trace, std::vector<Call> calls, const std::vector<ValueId>& inputs,
+              const std::vector<ValueId>& outputs);
 
 // One tensor per input; one per output comes back.
 std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> inputs);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "ir/number_argument.h"
 #include "ops/facts.h"
+#include "passes/passes.h"
 #include "runtime/custom_function.h"
 #include "runtime/instruction.h"
 
@@ -130,21 +131,6 @@ class Lowering {
   std::unordered_set<StorageId> visible_;
 };
 
-// The calls, each with what is not used after it.
-std::vector<Call> with_frees(std::vector<Call> calls, const std::vector<ValueId>& outputs) {
-  std::unordered_set<ValueId> used(outputs.begin(), outputs.end());
-  for (size_t i = calls.size(); i-- > 0;) {
-    Call& call = calls[i];
-    call.frees.clear();
-    const auto use = [&](ValueId id) {
-      if (used.insert(id).second) call.frees.push_back(id);
-    };
-    for_each_value(call.args, use);
-    for_each_value(call.results, use);
-  }
-  return calls;
-}
-
 }  // namespace
 
 Lowered lower(const Trace& trace) {
@@ -153,9 +139,10 @@ Lowered lower(const Trace& trace) {
   return Lowering(trace).run(trace.calls, inputs, trace.outputs);
 }
 
-Lowered lower(const Trace& trace, const std::vector<Call>& calls,
-              const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs) {
-  return Lowering(trace).run(with_frees(calls, outputs), inputs, outputs);
+Lowered lower(const Trace& trace, std::vector<Call> calls, const std::vector<ValueId>& inputs,
+              const std::vector<ValueId>& outputs) {
+  free_last_used(calls, inputs, outputs);
+  return Lowering(trace).run(calls, inputs, outputs);
 }
 
 }  // namespace fulgurite

@@ -486,3 +486,21 @@ def test_a_default_device_is_obeyed():
     with torch.device("meta"):
         assert compiled(x).device.type == "meta"
     assert compiled(x).device.type == "cpu"
+
+
+def test_a_lazy_module_is_compiled_from_its_second_call_on():
+    module = torch.nn.Sequential(
+        torch.nn.LazyLinear(4), torch.nn.LazyBatchNorm1d(), torch.nn.ReLU()
+    )
+    compiled = fulgurite.jit(module)
+    x = torch.randn(3, 5)
+    first = compiled(x)
+    assert type(module[0]) is torch.nn.Linear and first.shape == (3, 4)
+    with pytest.raises(fulgurite.UserError, match="lazy module"):
+        fulgurite.last_traces(compiled)
+    with torch.no_grad():
+        module.eval()
+        assert torch.equal(compiled(x), module(x))
+    assert fulgurite.last_traces(compiled)
+    (reason,) = fulgurite.compile_data(compiled).fallbacks
+    assert "lazy" in reason

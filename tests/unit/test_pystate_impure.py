@@ -4,9 +4,11 @@ import builtins
 import copy
 import datetime
 import gc
+import importlib
 import io
 import logging
 import os
+import py_compile
 import random
 import socket
 import sys
@@ -213,6 +215,25 @@ def test_first_import_is_noted_but_harmless():
     assert record.check(), record.explain()
     sys.modules[name].VALUE = 5
     assert not record.check()
+
+
+@pytest.mark.parametrize("from_byte_code", [False, True])
+def test_an_import_by_library_code_is_not_of_the_program(from_byte_code, tmp_path, monkeypatch):
+    """What the module's own code does is neither repeated nor undone: it runs once."""
+    source = tmp_path / "imported_by_others.py"
+    source.write_text("import logging\nLOGGER = logging.getLogger(__name__)\nVALUES = [1]\n")
+    if from_byte_code:
+        py_compile.compile(str(source), cfile=str(source) + "c", doraise=True)
+        source.unlink()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def program():
+        return importlib.import_module("imported_by_others").VALUES[0]
+
+    record = _C.record_state(program)
+    module = sys.modules.pop("imported_by_others")
+    assert {kind for kind, *_ in record.impure} == {"import"} and record.effects == []
+    assert record.undo() and module.VALUES == [1] and module.LOGGER
 
 
 def test_cached_function_hit():

@@ -6,7 +6,7 @@
 #include "ops/facts.h"
 #include "ops/named_ops.h"
 #include "passes/functionalise/views.h"
-#include "passes/rename.h"
+#include "ir/rename.h"
 
 namespace fulgurite {
 namespace {

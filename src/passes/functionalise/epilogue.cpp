@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/facts.h"
 #include "ops/named_ops.h"
 #include "passes/functionalise/calls.h"
 #include "passes/functionalise/views.h"
@@ -185,6 +186,16 @@ class Epilogue {
       if (old_type(input) == given_type(input)) bind(state_, input, input);
   }
 
+  // A call that leaves the geometry as it was counts in the version of the input all the same.
+  bool changes_metadata(ValueId input) const {
+    return std::any_of(in_.calls.begin(), in_.calls.end(), [input](const Call& call) {
+      if (!call.op.aten || !facts_of(*call.op.aten).changes_metadata) return false;
+      const auto written = written_args(call);
+      return std::any_of(written.begin(), written.end(),
+                         [&](int arg) { return call.args[arg].values[0] == input; });
+    });
+  }
+
   void change_inputs() {
     for (const Input& input : in_.inputs)
       if (has_moved(input.id) && in_given_memory(input.id))
@@ -195,7 +206,7 @@ class Epilogue {
         TensorType type = new_type(it->second);
         type.requires_grad = given_type(id).requires_grad;
         change(named_ops().set_, {Arg::of(id), Arg::of(it->second)}, id, type);
-      } else if (!same_geometry(old_type(id), given_type(id))) {
+      } else if (!same_geometry(old_type(id), given_type(id)) || changes_metadata(id)) {
         restride(id, old_type(id));
       }
     }

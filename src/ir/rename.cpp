@@ -1,4 +1,4 @@
-#include "passes/rename.h"
+#include "ir/rename.h"
 
 namespace fulgurite {
 
