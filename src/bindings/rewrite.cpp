@@ -8,8 +8,8 @@
 
 #include "bindings/tensor_caster.h"
 #include "capture/replay.h"
-#include "passes/passes.h"
 #include "ir/rename.h"
+#include "passes/passes.h"
 
 namespace fulgurite {
 namespace {

@@ -1,10 +1,10 @@
 #include <cstring>
 
 #include "ir/literal.h"
+#include "ir/rename.h"
 #include "passes/filter.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
-#include "ir/rename.h"
 
 namespace fulgurite {
 namespace {

@@ -1,8 +1,8 @@
+#include "ir/rename.h"
 #include "ops/named_ops.h"
 #include "passes/filter.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
-#include "ir/rename.h"
 
 namespace fulgurite {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/rename.h"
 #include "ops/facts.h"
 #include "ops/named_ops.h"
 #include "passes/functionalise/views.h"
-#include "ir/rename.h"
 
 namespace fulgurite {
 namespace {
