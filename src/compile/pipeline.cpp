@@ -125,7 +125,7 @@ Compiled compile(Trace captured, const CompileOptions& options) {
                   [&](const Trace& t) { return pass.run(t, context); });
     runner.extra(pass.name, /*before=*/false);
   }
-  result.plan = std::make_shared<const Plan>(result.series.back());
+  result.plan = std::make_shared<const Plan>(result.series.back(), context.executors);
   return result;
 }
 

@@ -28,7 +28,8 @@ Trace common_subexpressions(const Trace& trace);
 // where the program cannot tell.
 Trace fold(const Trace& trace);
 
-// Every call given to the first executor that claims it; what was asked is added to `decisions`.
+// Every call given to the first executor that claims it, and then put together to regions where the
+// executor fuses; what was asked is added to `decisions`.
 Trace place(const Trace& trace, std::span<const Executor> executors,
             std::vector<Decision>* decisions = nullptr);
 

@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "ir/call_text.h"
 #include "passes/passes.h"
+#include "passes/regions.h"
 
 namespace fulgurite {
 
@@ -23,6 +24,8 @@ Trace place(const Trace& trace, std::span<const Executor> executors,
     }
     require(!call.executor.empty(), "no executor takes {}", call.op.name());
   }
+  for (const Executor& executor : executors)
+    if (executor.fuses) placed = form_regions(placed, executor, decisions);
   return placed;
 }
 

@@ -67,7 +67,21 @@ void pop_result(const Result& result, c10::IValue& value, Environment& env) {
   }
 }
 
-void execute(const Instruction& instruction, Environment& env, torch::jit::Stack& stack) {
+void execute_region(const Instruction& instruction, Environment& env) {
+  std::vector<at::Tensor> inputs, results;
+  inputs.reserve(instruction.operands.size());
+  for (const Operand& operand : instruction.operands) {
+    const SlotUse& use = operand.slots[0];
+    inputs.push_back(use.last ? std::move(env[use.slot]) : env[use.slot]);
+  }
+  if (!instruction.region->code(inputs, results))
+    results = execute(instruction.region->calls, std::move(inputs));
+  for (size_t i = 0; i < instruction.results.size(); ++i)
+    if (const Slot slot = instruction.results[i].slots[0]; slot != kNoSlot)
+      env[slot] = std::move(results[i]);
+}
+
+void execute_call(const Instruction& instruction, Environment& env, torch::jit::Stack& stack) {
   stack.clear();
   for (const Operand& operand : instruction.operands) push_argument(operand, env, stack);
   if (instruction.custom)
@@ -76,6 +90,13 @@ void execute(const Instruction& instruction, Environment& env, torch::jit::Stack
     instruction.op->callBoxed(&stack);
   for (size_t i = 0; i < instruction.results.size(); ++i)
     pop_result(instruction.results[i], stack[i], env);
+}
+
+void execute(const Instruction& instruction, Environment& env, torch::jit::Stack& stack) {
+  if (instruction.region)
+    execute_region(instruction, env);
+  else
+    execute_call(instruction, env, stack);
   for (Slot slot : instruction.frees) env[slot].reset();
 }
 

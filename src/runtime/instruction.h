@@ -3,10 +3,12 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "ir/executor.h"
 #include "ir/trace.h"
 
 namespace fulgurite {
@@ -41,8 +43,9 @@ enum class Dispatch : uint8_t {
 };
 
 struct CustomFunction;
+struct Region;
 
-// Calls an operator, or a custom autograd function.
+// Calls an operator, a custom autograd function or a region.
 struct Instruction {
   std::optional<c10::OperatorHandle> op;
   std::vector<Operand> operands;
@@ -50,6 +53,7 @@ struct Instruction {
   c10::SmallVector<Slot, 4> frees;  // beyond those moved into operands
   Dispatch dispatch = Dispatch::BelowAutograd;
   std::shared_ptr<const CustomFunction> custom;
+  std::shared_ptr<const Region> region;
 };
 
 struct Lowered {
@@ -58,9 +62,15 @@ struct Lowered {
   Slot slots = 0;
 };
 
-// Regions are replaced by their bodies, but for custom autograd functions. Throws InternalError for
-// a value without a definition.
-Lowered lower(const Trace& trace);
+// What an executor made of several calls, and these calls.
+struct Region {
+  RegionCode code;
+  Lowered calls;
+};
+
+// A region that no executor has code for is replaced by its body, but for custom autograd
+// functions. Throws InternalError for a value without a definition.
+Lowered lower(const Trace& trace, std::span<const Executor> executors = {});
 
 // The same of some calls of a trace that are a program of their own; what each frees is found out.
 Lowered lower(const Trace& trace, std::vector<Call> calls, const std::vector<ValueId>& inputs,

@@ -13,7 +13,8 @@ namespace {
 
 class Lowering {
  public:
-  explicit Lowering(const Trace& trace) : trace_(trace) {
+  explicit Lowering(const Trace& trace, std::span<const Executor> executors = {})
+      : trace_(trace), executors_(executors) {
     for (const Input& input : trace.inputs) visible_.insert(type_of(trace, input.id).storage);
     for (ValueId id : trace.outputs) visible_.insert(type_of(trace, id).storage);
   }
@@ -39,12 +40,17 @@ class Lowering {
   }
 
   void add(const Call& call) {
+    Instruction instruction;
+    instruction.op = call.op.aten;
     if (!call.op.aten && !call.gradient) {
-      for (const Call& inner : call.body) add(inner);
-      free_after(call, {});
-      return;
+      instruction.region = region(call);
+      if (!instruction.region) {
+        for (const Call& inner : call.body) add(inner);
+        free_after(call, {});
+        return;
+      }
     }
-    Instruction instruction{call.op.aten, {}, {}, {}, dispatch_of(call), {}};
+    instruction.dispatch = dispatch_of(call);
     if (call.gradient) instruction.custom = custom_function(trace_, call);
     std::unordered_set<ValueId> moved;
     // Backwards, so that the last of several uses is the one that moves.
@@ -54,6 +60,21 @@ class Lowering {
     for (const Arg& arg : call.results) instruction.results.push_back(result(call, arg));
     out_.instructions.push_back(std::move(instruction));
     free_after(call, moved);
+  }
+
+  // Null: no executor has code for it.
+  std::shared_ptr<const Region> region(const Call& call) const {
+    for (const Executor& executor : executors_) {
+      if (executor.name != call.executor || !executor.lower) continue;
+      RegionCode code = executor.lower(trace_, call);
+      if (!code) return nullptr;
+      std::vector<ValueId> inputs, outputs;
+      for_each_value(call.args, [&](ValueId id) { inputs.push_back(id); });
+      for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
+      return std::make_shared<const Region>(
+          Region{std::move(code), fulgurite::lower(trace_, call.body, inputs, outputs)});
+    }
+    return nullptr;
   }
 
   static Operand::Kind kind_of(const Call& call, size_t index) {
@@ -109,7 +130,8 @@ class Lowering {
     if (call.mode == GradMode::Inference) return Dispatch::Inference;
     if (trace_.mode == GradMode::Grad)
       return call.mode == GradMode::Grad ? Dispatch::Grad : Dispatch::NoGrad;
-    return call.gradient || can_be_seen(call) ? Dispatch::NoGrad : Dispatch::BelowAutograd;
+    if (!call.op.aten) return call.gradient ? Dispatch::NoGrad : Dispatch::BelowAutograd;
+    return can_be_seen(call) ? Dispatch::NoGrad : Dispatch::BelowAutograd;
   }
 
   // A write to, or a view of, memory that the caller holds too: version counters and the relation
@@ -126,6 +148,7 @@ class Lowering {
   }
 
   const Trace& trace_;
+  std::span<const Executor> executors_;
   Lowered out_;
   std::unordered_map<ValueId, Slot> slots_;
   std::unordered_set<StorageId> visible_;
@@ -133,10 +156,10 @@ class Lowering {
 
 }  // namespace
 
-Lowered lower(const Trace& trace) {
+Lowered lower(const Trace& trace, std::span<const Executor> executors) {
   std::vector<ValueId> inputs;
   for (const Input& input : trace.inputs) inputs.push_back(input.id);
-  return Lowering(trace).run(trace.calls, inputs, trace.outputs);
+  return Lowering(trace, executors).run(trace.calls, inputs, trace.outputs);
 }
 
 Lowered lower(const Trace& trace, std::vector<Call> calls, const std::vector<ValueId>& inputs,

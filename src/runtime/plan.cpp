@@ -23,8 +23,9 @@ constexpr uint32_t kTimedEvery = 16;
 
 }  // namespace
 
-Plan::Plan(const Trace& trace) : program_(std::make_unique<Program>()) {
-  program_->lowered = lower(trace);
+Plan::Plan(const Trace& trace, std::span<const Executor> executors)
+    : program_(std::make_unique<Program>()) {
+  program_->lowered = lower(trace, executors);
 }
 Plan::~Plan() = default;
 Plan::Plan(Plan&&) noexcept = default;

@@ -2,18 +2,21 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <ATen/ATen.h>
 
+#include "ir/executor.h"
 #include "ir/trace.h"
 
 namespace fulgurite {
 
 class Plan {
  public:
-  // `trace` is the last of a series: every call is placed and says what it frees.
-  explicit Plan(const Trace& trace);
+  // `trace` is the last of a series: every call is placed and says what it frees. `executors` make
+  // the code of its regions; without them the calls of a region run one by one.
+  explicit Plan(const Trace& trace, std::span<const Executor> executors = {});
   ~Plan();
   Plan(Plan&&) noexcept;
   Plan& operator=(Plan&&) noexcept;

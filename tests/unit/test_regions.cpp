@@ -1,0 +1,160 @@
+// Which calls are put together, and where the regions then stand.
+#include <torch/types.h>
+
+#include <functional>
+
+#include "capture/replay.h"
+#include "capture/tracer.h"
+#include "executors/aten/aten.h"
+#include "ir/verify.h"
+#include "ops/facts.h"
+#include "passes/passes.h"
+
+#include <doctest/doctest.h>  // last: torch has a CHECK of its own
+
+using namespace fulgurite;
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+const at::Tensor kInput = at::arange(12, at::kFloat).view({3, 4});
+
+// Takes elementwise operators and views.
+Executor fuser(decltype(Executor::fuses) fuses) {
+  const auto claims = [](const Trace&, const Call& call) -> Refusal {
+    static const std::set<std::string> names{"aten::add", "aten::mul",  "aten::relu",
+                                             "aten::neg", "aten::view", "aten::t"};
+    if (!call.op.aten || !names.contains(call.op.aten->schema().name())) return "another operator";
+    return "";
+  };
+  return {"fuser", claims, std::move(fuses), nullptr};
+}
+
+Refusal fuse_all(const Trace&, std::span<const Call>, c10::ArrayRef<ValueId>,
+                 c10::ArrayRef<ValueId>) {
+  return "";
+}
+
+// The names of a placed trace's calls, with those in regions in brackets.
+std::string placed(const std::function<Tensors(const at::Tensor&)>& program,
+                   decltype(Executor::fuses) fuses = fuse_all,
+                   std::vector<Decision>* decisions = nullptr) {
+  Tracer tracer;
+  const at::Tensor traced = tracer.input(kInput, "x");
+  Tensors outputs;
+  {
+    Tracer::Listening listening(tracer);
+    const at::NoGradGuard no_grad;
+    outputs = program(traced);
+  }
+  const auto count = static_cast<int32_t>(outputs.size());
+  Captured captured = tracer.finish(outputs, flat_tree(count));
+  captured.trace = dead_code(functionalise(captured.trace));
+  const Executor executors[] = {fuser(std::move(fuses)), aten_executor()};
+  const Trace trace = place(captured.trace, executors, decisions);
+  verify(trace, "placed");
+
+  std::string text;
+  const std::function<void(const std::vector<Call>&)> list = [&](const std::vector<Call>& calls) {
+    for (const Call& call : calls) {
+      if (!text.empty() && text.back() != '[') text += ' ';
+      if (call.op.aten) {
+        text += call.op.aten->schema().name().substr(6);
+        continue;
+      }
+      text += call.op.region + "[";
+      list(call.body);
+      text += ']';
+    }
+  };
+  list(trace.calls);
+
+  Tensors inputs{kInput.clone()}, eager;
+  for (const at::Tensor& lifted : captured.lifted) inputs.push_back(lifted);
+  at::manual_seed(0);
+  const Tensors result = replay(trace, inputs);
+  const at::Tensor again = kInput.clone();
+  at::manual_seed(0);
+  eager = program(again);
+  REQUIRE(result.size() == eager.size());
+  for (size_t i = 0; i < eager.size(); ++i) {
+    CHECK(at::equal(result[i], eager[i]));
+    for (size_t k = 0; k < i; ++k)
+      CHECK(result[i].is_alias_of(result[k]) == eager[i].is_alias_of(eager[k]));
+  }
+  CHECK(at::equal(inputs[0], again));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("calls that use one another's results are one region") {
+  CHECK(placed([](const at::Tensor& x) -> Tensors { return {((x + 1) * x).relu()}; }) ==
+        "fusion0[add mul relu]");
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          const at::Tensor a = x + 1, b = x * 2;
+          return {a * b};
+        }) == "fusion0[add mul mul]");
+}
+
+TEST_CASE("what others make of a region does not come back into it") {
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          const at::Tensor a = x.neg() + 1;
+          const at::Tensor b = a.mm(x.t()), c = a.sum();
+          return {b.relu() + c, a * 2};
+        }) == "t fusion0[neg add mul] mm sum fusion1[relu add]");
+  // Each of the two could take the last call, and not both.
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          const at::Tensor a = x.relu() + 1;
+          const at::Tensor b = a.cumsum(0).neg() * 2;
+          return {a.cumsum(1) + b + a};
+        }) == "fusion0[relu add] cumsum cumsum fusion1[neg mul add add]");
+}
+
+TEST_CASE("nothing moves across an effect") {
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          const at::Tensor a = x + 1;
+          const at::Tensor noise = at::rand({3, 4});
+          return {(a * 2).relu() + noise};
+        }) == "add rand fusion0[mul relu add]");
+}
+
+TEST_CASE("one call and its views are no region") {
+  CHECK(placed([](const at::Tensor& x) -> Tensors { return {x.view({12}).relu().view({3, 4})}; }) ==
+        "view relu view");
+}
+
+TEST_CASE("a view that is used outside stays a view") {
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          const at::Tensor a = x.relu() + 1;
+          const at::Tensor v = a.view({4, 3});
+          return {v.neg() * 2, v};
+        }) == "fusion0[relu add view neg mul] view");
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          const at::Tensor a = x.relu() + 1;
+          return {a, a.t()};
+        }) == "fusion0[relu add] t");
+}
+
+TEST_CASE("writes to inputs come after all regions") {
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          x.add_(1).mul_(2);
+          return {x.relu() + 1};
+        }) == "fusion0[add mul relu add] copy_");
+}
+
+TEST_CASE("the executor has the last word, and says why") {
+  std::vector<Decision> decisions;
+  const auto at_most_two = [](const Trace&, std::span<const Call> calls, auto, auto) -> Refusal {
+    return calls.size() > 2 ? "three are many" : "";
+  };
+  CHECK(placed([](const at::Tensor& x) -> Tensors { return {((x + 1) * x).relu().neg()}; },
+               at_most_two, &decisions) == "fusion0[add mul] fusion1[relu neg]");
+  const auto refused = std::find_if(decisions.begin(), decisions.end(), [](const Decision& d) {
+    return d.refusal == "three are many";
+  });
+  REQUIRE(refused != decisions.end());
+  CHECK(refused->call.find("relu") != std::string::npos);
+  CHECK(refused->call.find("with") != std::string::npos);
+}
