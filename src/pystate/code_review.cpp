@@ -66,16 +66,18 @@ constexpr std::string_view kClosedOfTorch[] = {
 constexpr std::string_view kExemptOfLibrary[] = {
     "/re/__init__.py", "/re/_compiler.py", "/re/_parser.py", "/re/_constants.py", "/linecache.py"};
 
-struct MessageCode {
+struct FunctionOfLibrary {
   std::string_view file_end, function;
+  Treatment treatment;
 };
-constexpr MessageCode kMessages[] = {
-    {"/logging/__init__.py", "Logger._log"},
-    {"/logging/__init__.py", "Logger.handle"},
-    {"/logging/__init__.py", "_acquireLock"},
-    {"/logging/__init__.py", "_releaseLock"},
-    {"/warnings.py", "warn"},
-    {"/warnings.py", "warn_explicit"},
+constexpr FunctionOfLibrary kFunctionsOfLibrary[] = {
+    {"/logging/__init__.py", "Logger._log", Treatment::Message},
+    {"/logging/__init__.py", "Logger.handle", Treatment::Message},
+    // Around a look at the levels of loggers, which is watched.
+    {"/logging/__init__.py", "_acquireLock", Treatment::Closed},
+    {"/logging/__init__.py", "_releaseLock", Treatment::Closed},
+    {"/warnings.py", "warn", Treatment::Message},
+    {"/warnings.py", "warn_explicit", Treatment::Message},
 };
 
 // `path` is that of a file, a colon, and the qualified name of a function.
@@ -108,10 +110,10 @@ Treatment treatment_of(PyCodeObject* code) {
       file.ends_with("/typing_extensions.py");
   for (std::string_view exempt : kExemptOfLibrary)
     if (file.ends_with(exempt)) return Treatment::Exempt;
-  for (const MessageCode& message : kMessages)
-    if (file.ends_with(message.file_end)) {
+  for (const FunctionOfLibrary& known : kFunctionsOfLibrary)
+    if (file.ends_with(known.file_end)) {
       const char* name = PyUnicode_AsUTF8(code->co_qualname);
-      if (name && name == message.function) return Treatment::Message;
+      if (name && name == known.function) return known.treatment;
     }
   return library ? Treatment::Library : Treatment::Watched;
 }

@@ -62,14 +62,20 @@ bool is_of_the_user(PyCodeObject* code) {
          !is_in(file, packages().own) && !file.starts_with("<frozen");
 }
 
+// `innermost`, or the user's own code that called it; `innermost` again where there is none.
+Where line_of_the_user(const Where& innermost) {
+  if (!innermost.code || is_of_the_user(innermost.code)) return innermost;
+  for (const Frame* frame = innermost_frame(PyThreadState_Get()); frame; frame = caller_of(frame))
+    if (is_of_the_user(code_of(frame))) return {code_of(frame), instruction_of(frame)};
+  return innermost;
+}
+
 // "\n  called at file:line" where what is at `innermost` is not the user's own code.
 std::string caller_line(const Where& innermost) {
-  if (!innermost.code || is_of_the_user(innermost.code)) return "";
-  for (const Frame* frame = innermost_frame(PyThreadState_Get()); frame; frame = caller_of(frame))
-    if (is_of_the_user(code_of(frame)))
-      return fmt::format("\n  called at {}:{}", file_of(code_of(frame)),
-                         PyCode_Addr2Line(code_of(frame), instruction_of(frame) * 2));
-  return "";
+  const Where user = line_of_the_user(innermost);
+  if (user.code == innermost.code) return "";
+  return fmt::format("\n  called at {}:{}", file_of(user.code),
+                     PyCode_Addr2Line(user.code, user.instruction * 2));
 }
 
 const char* utf8(PyObject* string) {
@@ -119,7 +125,8 @@ void Recorder::note(Impure kind, std::string what, bool preventable) {
   bool raises = preventable && (raised_ & only(kind));
   if (raises && !to_raise_)
     to_raise_ = fmt::format("the function {}{}{}", what, at_line(log.here), caller_line(log.here));
-  impurities.push_back({kind, std::move(what), log.here, raises});
+  const Where where = kind == Impure::Message ? line_of_the_user(log.here) : log.here;
+  impurities.push_back({kind, std::move(what), where, raises});
 }
 
 void Recorder::expect_fresh(const Instruction& at, PyTypeObject* type) {
