@@ -73,11 +73,11 @@ JitSettings jit_settings_from_environment() {
 }
 
 KernelCompiler::KernelCompiler(JitSettings settings)
-    : settings_(std::move(settings)), kernels_(kKernelsInMemory) {}
+    : settings_(std::move(settings)), in_memory_(kKernelsInMemory) {}
 
 KernelPointer KernelCompiler::find_in_memory(uint64_t hash, std::string_view text,
                                              const std::string& symbol, const CpuTarget& target) {
-  return kernels_.find(hash, [&](const Kernel& k) {
+  return in_memory_.find(hash, [&](const Kernel& k) {
     return k.symbol == symbol && k.target == target && k.text == text;
   });
 }
@@ -106,7 +106,7 @@ KernelPointer KernelCompiler::compile(std::string_view text, const std::string& 
     KernelPointer kernel = build(text, symbol, target);
     {
       std::lock_guard lock(mutex_);
-      if (kernel) kernels_.add(hash, kernel);
+      if (kernel) in_memory_.add(hash, kernel);
       running_.erase(key);
     }
     promise.set_value(kernel);
@@ -188,7 +188,7 @@ std::string KernelCompiler::missing_warning() {
 
 void KernelCompiler::clear_memory() {
   std::lock_guard lock(mutex_);
-  kernels_.clear();
+  in_memory_.clear();
 }
 
 KernelCompiler& kernel_compiler() {

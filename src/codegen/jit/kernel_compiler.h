@@ -52,7 +52,7 @@ class KernelCompiler {
 
   const JitSettings settings_;
   std::mutex mutex_;  // of all that follows
-  LruTable<const Kernel> kernels_;
+  LruTable<const Kernel> in_memory_;
   std::unordered_map<std::string, std::shared_future<KernelPointer>> running_;
   std::optional<PluginFile> file_;
   PluginLibrary library_;

@@ -5,6 +5,14 @@
 
 #include <array>
 
+// Each in double, and in float with an f at the end of its name.
+#define FUNCTIONS_OF_ONE(X)                                                                       \
+  X(acos)                                                                                         \
+  X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(cbrt) X(ceil) X(cos) X(cosh) X(erf) X(erfc) X(exp) \
+      X(exp2) X(expm1) X(floor) X(lgamma) X(log) X(log10) X(log1p) X(log2) X(nearbyint) X(rint)   \
+          X(round) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(tgamma) X(trunc)
+#define FUNCTIONS_OF_TWO(X) X(atan2) X(copysign) X(fmod) X(hypot) X(nextafter) X(pow) X(remainder)
+
 namespace fulgurite {
 namespace {
 
@@ -13,63 +21,22 @@ struct OutsideFunction {
   void* address;
 };
 
-template <class F>
-OutsideFunction named(std::string_view name, F* function) {
+// The signature picks one of the overloads that C++ adds.
+template <class Signature>
+OutsideFunction named(std::string_view name, Signature* function) {
   return {name, reinterpret_cast<void*>(function)};
 }
 
-using Unary = double(double);
-using UnaryF = float(float);
-using Binary = double(double, double);
-using BinaryF = float(float, float);
-
-#define UNARY(name) named<Unary>(#name, ::name), named<UnaryF>(#name "f", ::name##f)
-#define BINARY(name) named<Binary>(#name, ::name), named<BinaryF>(#name "f", ::name##f)
-
 const auto& table() {
+#define OF_ONE(name) \
+  named<double(double)>(#name, ::name), named<float(float)>(#name "f", ::name##f),
+#define OF_TWO(name) \
+  named<double(double, double)>(#name, ::name), named<float(float, float)>(#name "f", ::name##f),
   static const std::array functions = {
-      named<void*(void*, const void*, size_t)>("memcpy", ::memcpy),
+      FUNCTIONS_OF_ONE(OF_ONE) FUNCTIONS_OF_TWO(OF_TWO)
+          named<void*(void*, const void*, size_t)>("memcpy", ::memcpy),
       named<void*(void*, const void*, size_t)>("memmove", ::memmove),
-      named<void*(void*, int, size_t)>("memset", ::memset),
-      UNARY(acos),
-      UNARY(acosh),
-      UNARY(asin),
-      UNARY(asinh),
-      UNARY(atan),
-      UNARY(atanh),
-      UNARY(cbrt),
-      UNARY(ceil),
-      UNARY(cos),
-      UNARY(cosh),
-      UNARY(erf),
-      UNARY(erfc),
-      UNARY(exp),
-      UNARY(exp2),
-      UNARY(expm1),
-      UNARY(floor),
-      UNARY(lgamma),
-      UNARY(log),
-      UNARY(log10),
-      UNARY(log1p),
-      UNARY(log2),
-      UNARY(nearbyint),
-      UNARY(rint),
-      UNARY(round),
-      UNARY(sin),
-      UNARY(sinh),
-      UNARY(sqrt),
-      UNARY(tan),
-      UNARY(tanh),
-      UNARY(tgamma),
-      UNARY(trunc),
-      BINARY(atan2),
-      BINARY(copysign),
-      BINARY(fmod),
-      BINARY(hypot),
-      BINARY(nextafter),
-      BINARY(pow),
-      BINARY(remainder),
-  };
+      named<void*(void*, int, size_t)>("memset", ::memset)};
   return functions;
 }
 
