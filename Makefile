@@ -39,8 +39,8 @@ conformance: setup  ## fulgurite against eager: operators, modules, optimizers, 
 bench: setup  ## fulgurite against eager, measured
 	$(PYTHON) -m bench $(BENCH)
 
-wheel: setup  ## dist/fulgurite-*.whl
-	$(PYTHON) -m pip wheel . --no-build-isolation --no-deps --wheel-dir dist
+wheel: setup  ## dist/fulgurite-*.whl and dist/fulgurite_clang-*.whl
+	$(PYTHON) -m pip wheel . src/plugin --no-build-isolation --no-deps --wheel-dir dist
 
 format: setup  ## formats C++ and Python
 	git ls-files -z '*.cpp' '*.h' | xargs -0 clang-format-19 -i

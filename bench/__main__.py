@@ -10,13 +10,14 @@ from pathlib import Path
 import torch
 
 import fulgurite
-from bench import compile_times, guards, memory, overhead, tracing
+from bench import compile_times, guards, kernel_compiler, memory, overhead, tracing
 from bench.contenders import contenders
 
 BENCHES = {
     "overhead": overhead.run,
     "guards": guards.run,
     "compile_times": compile_times.run,
+    "kernel_compiler": kernel_compiler.run,
     "tracing": tracing.run,
     "memory": memory.run,
 }

@@ -6,7 +6,7 @@ check_torch()
 
 import torch  # noqa: E402, F401  the extension needs libtorch loaded
 
-from fulgurite import _tracing, checks  # noqa: E402
+from fulgurite import _plugin, _tracing, checks  # noqa: E402
 from fulgurite._C import (  # noqa: E402
     BoundSymbol,
     Executor,
@@ -34,6 +34,7 @@ from fulgurite._trace_file import load  # noqa: E402
 from fulgurite._transforms import Transform, with_text  # noqa: E402
 
 _tracing.install()
+_plugin.announce()
 
 __all__ = [
     "BoundSymbol",

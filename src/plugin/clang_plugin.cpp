@@ -67,6 +67,7 @@ std::unique_ptr<llvm::TargetMachine> target_machine(const Machine& machine) {
   if (!target) return nullptr;
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  options.UseInitArray = true;
   options.MCOptions.AsmVerbose = true;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       machine.triple, machine.cpu, llvm::join(machine.features, ","), options, llvm::Reloc::PIC_,

@@ -2,6 +2,7 @@
 
 #include <cpuid.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -15,41 +16,51 @@ struct Level {
   const char* name;
   const char* llvm_cpu;
   int vector_bytes;
+  const char* needs;
 };
 
-constexpr std::array kLevels = {Level{"avx512", "x86-64-v4", 64}, Level{"avx2", "x86-64-v3", 32},
-                                Level{"sse4", "x86-64-v2", 16}};
+constexpr std::array kLevels = {
+    Level{"avx512", "x86-64-v4", 64,
+          "sse4.2 popcnt avx2 fma bmi bmi2 f16c lzcnt avx512f avx512bw avx512cd avx512dq avx512vl"},
+    Level{"avx2", "x86-64-v3", 32, "sse4.2 popcnt avx2 fma bmi bmi2 f16c lzcnt"},
+    Level{"sse4", "x86-64-v2", 16, "sse4.2 popcnt"}};
 
-// Of the levels' extensions those that no processor has without the others.
-std::string lacking(int vector_bytes) {
+// False for a name that is not in the list.
+bool has_extension(std::string_view name) {
   __builtin_cpu_init();
-  std::string names;
-  const auto need = [&](bool present, const char* name) {
-    if (!present) names += (names.empty() ? "" : " ") + std::string(name);
-  };
-  need(__builtin_cpu_supports("sse4.2"), "sse4.2");
-  need(__builtin_cpu_supports("popcnt"), "popcnt");
-  if (vector_bytes >= 32) {
-    need(__builtin_cpu_supports("avx2"), "avx2");
-    need(__builtin_cpu_supports("fma"), "fma");
-    need(__builtin_cpu_supports("bmi"), "bmi");
-    need(__builtin_cpu_supports("bmi2"), "bmi2");
-    need(__builtin_cpu_supports("f16c"), "f16c");
-    need(__builtin_cpu_supports("lzcnt"), "lzcnt");
+#define CHECK(extension) \
+  if (name == extension) return __builtin_cpu_supports(extension)
+  CHECK("sse4.2");
+  CHECK("popcnt");
+  CHECK("avx2");
+  CHECK("fma");
+  CHECK("bmi");
+  CHECK("bmi2");
+  CHECK("f16c");
+  CHECK("lzcnt");
+  CHECK("avx512f");
+  CHECK("avx512bw");
+  CHECK("avx512cd");
+  CHECK("avx512dq");
+  CHECK("avx512vl");
+#undef CHECK
+  return false;
+}
+
+std::string lacking_of(std::string_view needs) {
+  std::string lacking;
+  while (!needs.empty()) {
+    const size_t end = std::min(needs.find(' '), needs.size());
+    const std::string_view name = needs.substr(0, end);
+    if (!has_extension(name)) lacking.append(lacking.empty() ? "" : " ").append(name);
+    needs.remove_prefix(std::min(end + 1, needs.size()));
   }
-  if (vector_bytes >= 64) {
-    need(__builtin_cpu_supports("avx512f"), "avx512f");
-    need(__builtin_cpu_supports("avx512bw"), "avx512bw");
-    need(__builtin_cpu_supports("avx512cd"), "avx512cd");
-    need(__builtin_cpu_supports("avx512dq"), "avx512dq");
-    need(__builtin_cpu_supports("avx512vl"), "avx512vl");
-  }
-  return names;
+  return lacking;
 }
 
 int widest_vector() {
   for (const Level& level : kLevels)
-    if (lacking(level.vector_bytes).empty()) return level.vector_bytes;
+    if (lacking_of(level.needs).empty()) return level.vector_bytes;
   return kLevels.back().vector_bytes;
 }
 
@@ -70,9 +81,9 @@ uint32_t saved_registers() {
 }  // namespace
 
 CpuTarget cpu_target(std::string_view name) {
-  if (name == "host") return {"host", "", widest_vector()};
+  if (name == "host") return {"host", "", widest_vector(), ""};
   for (const Level& level : kLevels)
-    if (name == level.name) return {level.name, level.llvm_cpu, level.vector_bytes};
+    if (name == level.name) return {level.name, level.llvm_cpu, level.vector_bytes, level.needs};
   user_error("no processor '{}'; FULGURITE_CPU may be host, avx512, avx2 or sse4", name);
 }
 
@@ -84,9 +95,7 @@ const CpuTarget& default_target() {
   return target;
 }
 
-std::string lacking_extensions(const CpuTarget& target) {
-  return target.llvm_cpu.empty() ? "" : lacking(target.vector_bytes);
-}
+std::string lacking_extensions(const CpuTarget& target) { return lacking_of(target.needs); }
 
 const std::string& cpu_identity() {
   // In leaf 1, ebx has the number of the core that this happens to run on.

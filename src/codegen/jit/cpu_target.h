@@ -10,6 +10,7 @@ struct CpuTarget {
   std::string name;      // host, avx512, avx2 or sse4
   std::string llvm_cpu;  // LLVM's name for it; empty for `host`: whatever LLVM finds
   int vector_bytes;      // of its widest registers: 64, 32 or 16
+  std::string needs;     // extensions of x86-64, separated by spaces; empty for `host`
 
   friend bool operator==(const CpuTarget&, const CpuTarget&) = default;
 };

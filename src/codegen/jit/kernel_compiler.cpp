@@ -66,10 +66,26 @@ std::string run_clang(const FulguriteClang& clang, std::string_view text, const 
   return {result.output.data, result.output.size};
 }
 
+// Whatever the object depends on; the plugin's build id stands for the compiler and its passes.
+std::string cache_key(const std::string& build_id, std::string_view text, const CpuTarget& target) {
+  constexpr int kFormat = 1;
+  return fmt::format("{}\n{}\n{}\n{} {} {}\n{}", kFormat, build_id, cpu_identity(), target.name,
+                     target.llvm_cpu, target.vector_bytes, text);
+}
+
+void load_into(Kernel& kernel, const std::string& object) {
+  const Stopwatch load(kernel.times.load);
+  kernel.object = load_object(object);
+  kernel.object_bytes = object.size();
+  kernel.address = kernel.object.find(kernel.symbol);
+  require(kernel.address, "a generated kernel defines no extern \"C\" function {}", kernel.symbol);
+}
+
 }  // namespace
 
 JitSettings jit_settings_from_environment() {
-  return {mode_named(environment("FULGURITE_JIT")), environment("FULGURITE_CLANG_PLUGIN")};
+  return {mode_named(environment("FULGURITE_JIT")), environment("FULGURITE_CLANG_PLUGIN"),
+          cache_settings_from_environment()};
 }
 
 KernelCompiler::KernelCompiler(JitSettings settings)
@@ -127,6 +143,10 @@ KernelPointer KernelCompiler::build(std::string_view text, const std::string& sy
   kernel->symbol = symbol;
   kernel->text = text;
   kernel->target = target;
+  const std::string build_id = plugin_build_id();
+  const std::string key = cache_key(build_id, text, target);
+  if (!build_id.empty() && take_from_disk(key, *kernel)) return kernel;
+
   const FulguriteClang* compiler = clang(kernel->times);
   if (!compiler) {
     if (settings_.mode == JitMode::kRequire)
@@ -135,14 +155,38 @@ KernelPointer KernelCompiler::build(std::string_view text, const std::string& sy
   }
   const std::string object =
       run_clang(*compiler, text, target, FULGURITE_CLANG_OBJECT, kernel->times);
-  kernel->object_bytes = object.size();
+  load_into(*kernel, object);
   {
-    const Stopwatch load(kernel->times.load);
-    kernel->object = load_object(object);
+    const Stopwatch write(kernel->times.cache_write);
+    disk().store(key, object);
   }
-  kernel->address = kernel->object.find(symbol);
-  require(kernel->address, "a generated kernel defines no extern \"C\" function {}", symbol);
   return kernel;
+}
+
+bool KernelCompiler::take_from_disk(const std::string& key, Kernel& kernel) {
+  std::optional<std::string> object;
+  {
+    const Stopwatch read(kernel.times.cache_read);
+    object = disk().find(key);
+  }
+  if (!object) return false;
+  try {
+    load_into(kernel, *object);
+  } catch (const InternalError&) {
+    return false;  // compiled, and stored anew
+  }
+  return kernel.from_disk = true;
+}
+
+const ObjectCache& KernelCompiler::disk() {
+  std::lock_guard lock(mutex_);
+  if (!disk_) disk_.emplace(settings_.cache);
+  return *disk_;
+}
+
+std::string KernelCompiler::plugin_build_id() {
+  std::lock_guard lock(mutex_);
+  return plugin_file().build_id;
 }
 
 const PluginFile& KernelCompiler::plugin_file() {

@@ -10,6 +10,7 @@
 
 #include "base/lru_table.h"
 #include "codegen/jit/compile.h"
+#include "codegen/jit/object_cache.h"
 #include "codegen/jit/plugin_library.h"
 
 namespace fulgurite {
@@ -19,9 +20,11 @@ enum class JitMode { kAutomatic, kRequire, kOff };
 struct JitSettings {
   JitMode mode = JitMode::kAutomatic;
   std::string plugin;  // path; empty: looked for in the usual places
+  CacheSettings cache;
 };
 
-// Of FULGURITE_JIT (auto, require, off) and FULGURITE_CLANG_PLUGIN. Throws UserError for another
+// Of FULGURITE_JIT (auto, require, off), FULGURITE_CLANG_PLUGIN, FULGURITE_CACHE_DIR and
+// FULGURITE_CACHE_MB. Throws UserError for another
 // mode.
 JitSettings jit_settings_from_environment();
 
@@ -39,24 +42,24 @@ class KernelCompiler {
   void clear_memory();
 
  private:
-  struct Code {
-    std::string object;
-    bool from_disk = false;
-  };
-
   KernelPointer find_in_memory(uint64_t hash, std::string_view text, const std::string& symbol,
                                const CpuTarget& target);
   KernelPointer build(std::string_view text, const std::string& symbol, const CpuTarget& target);
+  // Whether the kernel was in the cache, whole and sound.
+  bool take_from_disk(const std::string& key, Kernel& kernel);
+  // Loads the plugin; null where that fails.
   const FulguriteClang* clang(CompileTimes& times);
-  const PluginFile& plugin_file();
+  const ObjectCache& disk();
+  std::string plugin_build_id();
+  const PluginFile& plugin_file();  // with the mutex held
 
   const JitSettings settings_;
   std::mutex mutex_;  // of all that follows
   LruTable<const Kernel> in_memory_;
   std::unordered_map<std::string, std::shared_future<KernelPointer>> running_;
   std::optional<PluginFile> file_;
+  std::optional<ObjectCache> disk_;
   PluginLibrary library_;
-  std::string missing_;
   bool warned_ = false;
 };
 

@@ -38,7 +38,7 @@ template <class T>
 std::vector<T> records_at(std::string_view object, uint64_t offset, uint64_t size) {
   const std::string_view bytes = bytes_at(object, offset, size);
   std::vector<T> records(size / sizeof(T));
-  std::memcpy(records.data(), bytes.data(), records.size() * sizeof(T));
+  if (!records.empty()) std::memcpy(records.data(), bytes.data(), records.size() * sizeof(T));
   return records;
 }
 
@@ -99,13 +99,20 @@ bool is_loaded(const ObjectFile& file, const Elf64_Shdr& section) {
          name_in(file, file.section_names, section.sh_name) != ".eh_frame";
 }
 
+// Code that a linker arranges to be called before main or after it.
+bool runs_by_itself(const ObjectFile& file, const Elf64_Shdr& section) {
+  const std::string_view name = name_in(file, file.section_names, section.sh_name);
+  return section.sh_type == SHT_INIT_ARRAY || section.sh_type == SHT_FINI_ARRAY ||
+         section.sh_type == SHT_PREINIT_ARRAY || name.starts_with(".ctors") ||
+         name.starts_with(".dtors");
+}
+
 uint64_t place_part(const ObjectFile& file, Part part, uint64_t offset, Layout& layout) {
   for (size_t i = 0; i < file.sections.size(); ++i) {
     const Elf64_Shdr& section = file.sections[i];
     if (!is_loaded(file, section) || part_of(section) != part) continue;
     check(!(section.sh_flags & SHF_TLS), "has thread-local data");
-    check(section.sh_type != SHT_INIT_ARRAY && section.sh_type != SHT_FINI_ARRAY,
-          "has constructors or destructors");
+    check(!runs_by_itself(file, section), "has constructors or destructors");
     const uint64_t alignment = std::max<uint64_t>(section.sh_addralign, 1);
     check(alignment <= kPage && !(alignment & (alignment - 1)), "is aligned to {}", alignment);
     check(section.sh_size < kMaxBytes, "is too large");

@@ -6,11 +6,12 @@
 #include <array>
 
 // Each in double, and in float with an f at the end of its name.
-#define FUNCTIONS_OF_ONE(X)                                                                       \
-  X(acos)                                                                                         \
-  X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(cbrt) X(ceil) X(cos) X(cosh) X(erf) X(erfc) X(exp) \
-      X(exp2) X(expm1) X(floor) X(lgamma) X(log) X(log10) X(log1p) X(log2) X(nearbyint) X(rint)   \
-          X(round) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(tgamma) X(trunc)
+// clang-format off
+#define FUNCTIONS_OF_ONE(X)                                                                  \
+  X(acos) X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(cbrt) X(ceil) X(cos) X(cosh) X(erf)   \
+  X(erfc) X(exp) X(exp2) X(expm1) X(floor) X(lgamma) X(log) X(log10) X(log1p) X(log2)        \
+  X(nearbyint) X(rint) X(round) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(tgamma) X(trunc)
+// clang-format on
 #define FUNCTIONS_OF_TWO(X) X(atan2) X(copysign) X(fmod) X(hypot) X(nextafter) X(pow) X(remainder)
 
 namespace fulgurite {

@@ -70,7 +70,9 @@ std::string build_id_of(std::ifstream& file) {
   return "";
 }
 
-PluginFile examine(const std::string& path) {
+// An absolute path: dlopen looks for a bare name elsewhere.
+PluginFile examine(const std::string& name) {
+  const std::string path = std::filesystem::absolute(name).string();
   std::ifstream file(path, std::ios::binary);
   if (!file) return {"", "", fmt::format("{}: {}", path, std::strerror(errno))};
   std::string id = build_id_of(file);
