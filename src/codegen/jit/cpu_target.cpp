@@ -64,15 +64,18 @@ int widest_vector() {
   return kLevels.back().vector_bytes;
 }
 
+// Where a processor has no such leaf it answers something else, but always the same. Each question
+// costs microseconds under a hypervisor.
 std::string describe_leaf(unsigned leaf, unsigned subleaf, bool with_ebx) {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  __get_cpuid_count(leaf, subleaf, &a, &b, &c, &d);
+  __cpuid_count(leaf, subleaf, a, b, c, d);
   return fmt::format("{:x}.{:x}:{:x},{:x},{:x},{:x};", leaf, subleaf, a, with_ebx ? b : 0, c, d);
 }
 
 uint32_t saved_registers() {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
+  __cpuid(1, a, b, c, d);
+  if (!(c & bit_OSXSAVE)) return 0;
   uint32_t low = 0, high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;

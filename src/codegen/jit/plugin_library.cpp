@@ -2,14 +2,17 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -29,53 +32,68 @@ PackagedPlugin& packaged_plugin() {
   return *plugin;
 }
 
+// Linkers put the program headers and the notes there.
+constexpr size_t kHeadBytes = 8192;
+
+// What `head` has at `offset`, or nothing where it ends before.
 template <class T>
-std::optional<T> read_at(std::ifstream& file, uint64_t offset) {
+std::optional<T> read_at(std::string_view head, uint64_t offset) {
   T record;
-  file.seekg(static_cast<std::streamoff>(offset));
-  if (!file.read(reinterpret_cast<char*>(&record), sizeof record)) return {};
+  if (offset > head.size() || head.size() - offset < sizeof record) return {};
+  std::memcpy(&record, head.data() + offset, sizeof record);
   return record;
 }
 
 // The GNU build id among the notes at `offset`; empty where it is not there.
-std::string build_id_in(std::ifstream& file, uint64_t offset, uint64_t size) {
-  std::string id;
+std::string build_id_in(std::string_view head, uint64_t offset, uint64_t size) {
+  const auto padded = [](uint64_t bytes) { return (bytes + 3) & ~uint64_t{3}; };
   for (const uint64_t end = offset + size; offset < end;) {
-    const auto note = read_at<Elf64_Nhdr>(file, offset);
+    const auto note = read_at<Elf64_Nhdr>(head, offset);
     if (!note) return "";
-    const auto padded = [](uint64_t bytes) { return (bytes + 3) & ~uint64_t{3}; };
     const uint64_t content = offset + sizeof *note + padded(note->n_namesz);
     offset = content + padded(note->n_descsz);
-    if (note->n_type != NT_GNU_BUILD_ID || note->n_descsz > 64) continue;
-    std::vector<char> bytes(note->n_descsz);
-    file.seekg(static_cast<std::streamoff>(content));
-    if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) return "";
-    for (char byte : bytes) id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    if (note->n_type != NT_GNU_BUILD_ID) continue;
+    std::string id;
+    for (unsigned char byte : head.substr(std::min<uint64_t>(content, head.size()), note->n_descsz))
+      id += fmt::format("{:02x}", byte);
     return id;
   }
   return "";
 }
 
-std::string build_id_of(std::ifstream& file) {
-  const auto header = read_at<Elf64_Ehdr>(file, 0);
+std::string build_id_of(std::string_view head) {
+  const auto header = read_at<Elf64_Ehdr>(head, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_machine != EM_X86_64)
     return "";
   for (int i = 0; i < header->e_phnum; ++i) {
-    const auto part = read_at<Elf64_Phdr>(file, header->e_phoff + i * sizeof(Elf64_Phdr));
+    const auto part = read_at<Elf64_Phdr>(head, header->e_phoff + i * sizeof(Elf64_Phdr));
     if (!part) return "";
     if (part->p_type != PT_NOTE) continue;
-    std::string id = build_id_in(file, part->p_offset, part->p_filesz);
+    std::string id = build_id_in(head, part->p_offset, part->p_filesz);
     if (!id.empty()) return id;
   }
   return "";
 }
 
+// False where the file cannot be read, with the reason in errno.
+bool read_head(const std::string& path, std::string& head) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  head.resize(kHeadBytes);
+  const ssize_t size = read(file, head.data(), head.size());
+  const int failure = errno;
+  close(file);
+  head.resize(std::max<ssize_t>(size, 0));
+  errno = failure;
+  return size >= 0;
+}
+
 // An absolute path: dlopen looks for a bare name elsewhere.
 PluginFile examine(const std::string& name) {
   const std::string path = std::filesystem::absolute(name).string();
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {"", "", fmt::format("{}: {}", path, std::strerror(errno))};
-  std::string id = build_id_of(file);
+  std::string head;
+  if (!read_head(path, head)) return {"", "", fmt::format("{}: {}", path, std::strerror(errno))};
+  std::string id = build_id_of(head);
   if (id.empty()) return {"", "", fmt::format("{} is no library with a build id", path)};
   return {path, std::move(id), ""};
 }
@@ -84,8 +102,7 @@ PluginFile examine(const std::string& name) {
 std::filesystem::path own_folder() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void*>(&find_plugin), &info) || !info.dli_fname) return {};
-  std::error_code ignored;
-  return std::filesystem::weakly_canonical(info.dli_fname, ignored).parent_path();
+  return std::filesystem::path(info.dli_fname).parent_path();
 }
 
 std::vector<std::string> usual_places() {
