@@ -168,6 +168,21 @@ TEST_CASE("without the plugin there is no kernel but a reason") {
   CHECK(another.compile(kAdd, "add", cpu_target("host")) == nullptr);
 }
 
+TEST_CASE("the plugin of the package comes first, and a name before it" *
+          doctest::skip(no_plugin())) {
+  const PluginFile usual = find_plugin("");
+  const std::string another = path_of_libm();
+  set_packaged_plugin(another);
+  CHECK(find_plugin("").path == another);
+  CHECK(find_plugin("").build_id != usual.build_id);
+  CHECK(find_plugin(usual.path).build_id == usual.build_id);
+  set_packaged_plugin("/nowhere/libfulgurite_clang.so");
+  CHECK(find_plugin("").path == usual.path);
+  set_packaged_plugin("");
+  CHECK(find_plugin("").path == usual.path);
+  CHECK(usual.build_id.size() == 40);
+}
+
 TEST_CASE("FULGURITE_JIT makes a missing compiler an error, or silent") {
   KernelCompiler required({JitMode::kRequire, "/nowhere/plugin.so", {}});
   CHECK(contains(message_of<UserError>([&] { required.compile(kAdd, "add", cpu_target("host")); }),

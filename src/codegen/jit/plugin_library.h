@@ -15,8 +15,8 @@ struct PluginFile {
 };
 
 // The file that `named` names; without a name, the first that exists of: that of the package (see
-// below), libfulgurite_clang.so beside the program or library that this code is linked into, that
-// of the build tree. Reads no more than the head of the file.
+// below), that of the build tree, libfulgurite_clang.so beside the program or library that this
+// code is linked into. Reads no more than the head of the file.
 PluginFile find_plugin(const std::string& named);
 
 // Where the Python package fulgurite_clang has it. Python looks for the package when it imports
