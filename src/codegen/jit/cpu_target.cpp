@@ -25,26 +25,31 @@ constexpr std::array kLevels = {
     Level{"avx2", "x86-64-v3", 32, "sse4.2 popcnt avx2 fma bmi bmi2 f16c lzcnt"},
     Level{"sse4", "x86-64-v2", 16, "sse4.2 popcnt"}};
 
+struct Extension {
+  std::string_view name;
+  bool present;
+};
+
 // False for a name that is not in the list.
 bool has_extension(std::string_view name) {
   __builtin_cpu_init();
-#define CHECK(extension) \
-  if (name == extension) return __builtin_cpu_supports(extension)
-  CHECK("sse4.2");
-  CHECK("popcnt");
-  CHECK("avx2");
-  CHECK("fma");
-  CHECK("bmi");
-  CHECK("bmi2");
-  CHECK("f16c");
-  CHECK("lzcnt");
-  CHECK("avx512f");
-  CHECK("avx512bw");
-  CHECK("avx512cd");
-  CHECK("avx512dq");
-  CHECK("avx512vl");
-#undef CHECK
-  return false;
+  const std::array extensions = {
+      Extension{"sse4.2", __builtin_cpu_supports("sse4.2") != 0},
+      Extension{"popcnt", __builtin_cpu_supports("popcnt") != 0},
+      Extension{"avx2", __builtin_cpu_supports("avx2") != 0},
+      Extension{"fma", __builtin_cpu_supports("fma") != 0},
+      Extension{"bmi", __builtin_cpu_supports("bmi") != 0},
+      Extension{"bmi2", __builtin_cpu_supports("bmi2") != 0},
+      Extension{"f16c", __builtin_cpu_supports("f16c") != 0},
+      Extension{"lzcnt", __builtin_cpu_supports("lzcnt") != 0},
+      Extension{"avx512f", __builtin_cpu_supports("avx512f") != 0},
+      Extension{"avx512bw", __builtin_cpu_supports("avx512bw") != 0},
+      Extension{"avx512cd", __builtin_cpu_supports("avx512cd") != 0},
+      Extension{"avx512dq", __builtin_cpu_supports("avx512dq") != 0},
+      Extension{"avx512vl", __builtin_cpu_supports("avx512vl") != 0},
+  };
+  return std::any_of(extensions.begin(), extensions.end(),
+                     [&](const Extension& e) { return e.name == name && e.present; });
 }
 
 std::string lacking_of(std::string_view needs) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -22,26 +23,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kMagic[] = {'F', 'U', 'L', 'G', 'O', 'B', 'J', '1'};
+constexpr std::array<char, 8> kMagic = {'F', 'U', 'L', 'G', 'O', 'B', 'J', '1'};
 constexpr uint64_t kFolders = 256;
 constexpr off_t kMaxEntryBytes = off_t{64} << 20;
 constexpr time_t kSecondsBetweenTouches = 3600;
 
 struct Header {
-  char magic[sizeof kMagic];
+  std::array<char, 8> magic;
   uint64_t key_bytes, object_bytes;
-  XXH128_canonical_t checksum;  // of the key and the object, which follow
+  XXH128_hash_t checksum;  // of the key and the object, which follow
 };
 
-XXH128_canonical_t checksum_of(std::string_view bytes) {
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
-  return canonical;
-}
+XXH128_hash_t hash_of(std::string_view bytes) { return XXH3_128bits(bytes.data(), bytes.size()); }
 
 fs::path path_of(const CacheSettings& settings, std::string_view key) {
-  std::string digits;
-  for (unsigned char byte : checksum_of(key).digest) digits += fmt::format("{:02x}", byte);
+  const XXH128_hash_t hash = hash_of(key);
+  const std::string digits = fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
   return fs::path(settings.folder) / digits.substr(0, 2) / digits.substr(2);
 }
 
@@ -82,12 +79,12 @@ std::optional<std::string> read_entry(const fs::path& path) {
 
 std::string entry_of(std::string_view key, std::string_view object) {
   Header header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.magic = kMagic;
   header.key_bytes = key.size();
   header.object_bytes = object.size();
   std::string entry(sizeof header, '\0');
   entry.append(key).append(object);
-  header.checksum = checksum_of(std::string_view(entry).substr(sizeof header));
+  header.checksum = hash_of(std::string_view(entry).substr(sizeof header));
   std::memcpy(entry.data(), &header, sizeof header);
   return entry;
 }
@@ -97,12 +94,10 @@ std::optional<std::string> object_in(std::string_view entry, std::string_view ke
   if (entry.size() < sizeof header) return {};
   std::memcpy(&header, entry.data(), sizeof header);
   const std::string_view content = entry.substr(sizeof header);
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) || header.key_bytes != key.size() ||
-      content.size() < key.size() || header.object_bytes != content.size() - key.size() ||
-      content.substr(0, key.size()) != key)
+  if (header.magic != kMagic || header.key_bytes != key.size() || content.size() < key.size() ||
+      header.object_bytes != content.size() - key.size() || content.substr(0, key.size()) != key)
     return {};
-  const XXH128_canonical_t checksum = checksum_of(content);
-  if (std::memcmp(&checksum, &header.checksum, sizeof checksum)) return {};
+  if (!XXH128_isEqual(hash_of(content), header.checksum)) return {};
   return std::string(content.substr(key.size()));
 }
 

@@ -38,7 +38,7 @@ template <class T>
 std::vector<T> records_at(std::string_view object, uint64_t offset, uint64_t size) {
   const std::string_view bytes = bytes_at(object, offset, size);
   std::vector<T> records(size / sizeof(T));
-  if (!records.empty()) std::memcpy(records.data(), bytes.data(), records.size() * sizeof(T));
+  bytes.copy(reinterpret_cast<char*>(records.data()), records.size() * sizeof(T));
   return records;
 }
 
@@ -273,8 +273,11 @@ LoadedObject load_object(std::string_view object) {
     const std::string_view name = name_in(file, file.symbol_names, symbol.st_name);
     addresses[i] = address_of(file, layout, symbol, name, base);
     write_indirection(layout, base, i, addresses[i]);
-    if (symbol.st_shndx != SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL)
-      loaded.symbols_.push_back({std::string(name), reinterpret_cast<void*>(addresses[i])});
+    const size_t section = symbol.st_shndx;
+    if (ELF64_ST_BIND(symbol.st_info) != STB_LOCAL && section != SHN_UNDEF &&
+        section < file.sections.size() && layout.sections[section] != kNotLoaded)
+      loaded.symbols_.push_back(
+          {std::string(name), base + layout.sections[section] + symbol.st_value});
   }
   relocate({file, layout, base, addresses});
   protect(base, 0, layout.code_end, PROT_READ | PROT_EXEC);

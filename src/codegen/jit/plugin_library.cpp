@@ -62,8 +62,7 @@ std::string build_id_in(std::string_view head, uint64_t offset, uint64_t size) {
 
 std::string build_id_of(std::string_view head) {
   const auto header = read_at<Elf64_Ehdr>(head, 0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_machine != EM_X86_64)
-    return "";
+  if (!header || !head.starts_with(ELFMAG) || header->e_machine != EM_X86_64) return "";
   for (int i = 0; i < header->e_phnum; ++i) {
     const auto part = read_at<Elf64_Phdr>(head, header->e_phoff + i * sizeof(Elf64_Phdr));
     if (!part) return "";

@@ -105,7 +105,7 @@ void Pool::make_workers(int wanted) {
       count_.store(number + 1, std::memory_order_relaxed);
     }
   } catch (const std::system_error&) {
-    // The system allows no more: those that are there do the work.
+    return;  // the system allows no more; those that are there do the work
   }
 }
 
