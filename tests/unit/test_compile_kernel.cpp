@@ -206,7 +206,7 @@ TEST_CASE("equal requests have one kernel" * doctest::skip(no_plugin())) {
   KernelCompiler compiler(settings_with());
   const KernelPointer kernel = compiler.compile(kAdd, "add", cpu_target("host"));
   CHECK(compiler.compile(kAdd, "add", cpu_target("host")) == kernel);
-  CHECK(compiler.compile(std::string(kAdd) + " ", "add", cpu_target("host")) != kernel);
+  CHECK(compiler.compile(fmt::format("{} ", kAdd), "add", cpu_target("host")) != kernel);
   CHECK(compiler.compile(kAdd, "add", cpu_target("sse4")) != kernel);
   compiler.clear_memory();
   CHECK(compiler.compile(kAdd, "add", cpu_target("host")) != kernel);
