@@ -10,6 +10,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/op_registration/infer_schema.h>
 
+#include "ops/pointwise_rule.h"
+
 namespace fulgurite {
 
 // Arguments which an operator writes although its schema does not say so.
@@ -41,7 +43,8 @@ struct OpRecord {
   // A composite that looks at data, for checks or for its values; its results' types do not depend
   // on it.
   bool checks_data = false;
-  MetaRule meta{};  // where torch's own meta kernel is in Python
+  PointwiseRule pointwise{};  // what it computes of each element, if it maps elements
+  MetaRule meta{};            // where torch's own meta kernel is in Python
 };
 
 // Compile-time checks of a family's records.

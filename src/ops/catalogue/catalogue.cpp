@@ -36,15 +36,17 @@ void give_nothing(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit
 }
 
 std::span<const std::span<const OpRecord>> catalogue() {
-  static const std::array all{families::attention,      families::convolution_family,
-                              families::effects,        families::embeddings,
-                              families::factories,      families::indexing,
-                              families::layers,         families::layouts,
-                              families::linear_algebra, families::losses,
-                              families::norms,          families::optimizers,
-                              families::pointwise,      families::pooling,
-                              families::products,       families::random,
-                              families::reductions,     families::views};
+  static const std::array all{families::activations, families::arithmetic,
+                              families::attention,   families::convolution_family,
+                              families::effects,     families::embeddings,
+                              families::factories,   families::functions,
+                              families::indexing,    families::layers,
+                              families::layouts,     families::linear_algebra,
+                              families::losses,      families::norms,
+                              families::optimizers,  families::pointwise,
+                              families::pooling,     families::products,
+                              families::random,      families::reductions,
+                              families::views};
   return all;
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/native/TensorFactories.h>
 
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/rules.h"
 #include "ops/meta/iterator.h"
 
 namespace fulgurite::catalogue_families {
@@ -225,9 +226,18 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "triu_indices", .doc = "where an upper triangle is", .meta = rule<&triu_indices>},
 
     {.op = "empty_like", .doc = "uninitialised, like x", .meta = rule<&as>},
-    {.op = "zeros_like", .doc = "zeros like x", .meta = rule<&as>},
-    {.op = "ones_like", .doc = "ones like x", .meta = rule<&as>},
-    {.op = "full_like", .doc = "one number, like x", .meta = rule<&full_like>},
+    {.op = "zeros_like",
+     .doc = "zeros like x",
+     .pointwise = elementwise([](Nominal n) { return n.number(0); }),
+     .meta = rule<&as>},
+    {.op = "ones_like",
+     .doc = "ones like x",
+     .pointwise = elementwise([](Nominal n) { return n.number(1); }),
+     .meta = rule<&as>},
+    {.op = "full_like",
+     .doc = "one number, like x",
+     .pointwise = elementwise_rounds([](Plain, fulgurite::Scalar x) { return x; }),
+     .meta = rule<&full_like>},
     {.op = "rand_like", .doc = "uniform numbers in [0, 1), like x", .meta = rule<&as>},
     {.op = "randn_like", .doc = "normal numbers, like x", .meta = rule<&as>},
     {.op = "randint_like", .doc = "integers in [0, high), like x", .meta = rule<&randint_like>},
@@ -242,7 +252,10 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "uninitialised, with these strides",
      .meta = rule<&new_empty_strided>},
 
-    {.op = "clone", .doc = "a copy", .meta = rule<&clone>},
+    {.op = "clone",
+     .doc = "a copy",
+     .pointwise = elementwise([](fulgurite::Scalar x) { return x; }),
+     .meta = rule<&clone>},
 }));
 
 }  // namespace

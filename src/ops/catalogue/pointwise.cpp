@@ -3,6 +3,7 @@
 #include <ATen/native/TypeProperties.h>
 
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/rules.h"
 #include "ops/meta/iterator.h"
 
 namespace fulgurite::catalogue_families {
@@ -172,63 +173,197 @@ Tensor rrelu_with_noise(const Tensor& self, Tensor& noise, const Scalar&, const 
 
 constexpr std::array<const char*, 2> training{"training"};
 
+// Elements.
+
+using Expr = fulgurite::Scalar;
+using rules::exp, rules::log, rules::log1p, rules::tanh, rules::sigmoid;
+
+constexpr auto reversed_difference =
+    elementwise([](Expr x, Expr y, Expr alpha) { return rules::difference(y, x, alpha); });
+constexpr auto both = compares([](Expr x, Expr y) { return (x != 0) & (y != 0); });
+constexpr auto either = compares([](Expr x, Expr y) { return (x != 0) | (y != 0); });
+constexpr auto one_of = compares([](Expr x, Expr y) { return (x != 0) ^ (y != 0); });
+constexpr auto neither = tests([](Expr x) { return x == 0; });
+constexpr auto chosen = elementwise_rounds(
+    [](Condition condition, Expr x, Expr y) { return select(condition.value, x, y); });
+constexpr auto filled = elementwise_rounds(
+    [](Expr x, Condition mask, Expr value) { return select(mask.value, value, x); });
+
+constexpr auto logit_rule = elementwise([](Expr x, std::optional<Expr> eps) {
+  if (eps) {
+    const Expr high = 1.0 - *eps;
+    x = select(x < *eps, *eps, select(x > high, high, x));
+  }
+  return log(x / (1.0 - x));
+});
+constexpr auto hardswish_rule = elementwise([](Expr x) {
+  const Expr zero = x.like(0), six = x.like(6);
+  return x * rules::clamped(x + 3, zero, six) / 6;
+});
+constexpr auto hardswish_gradient = elementwise([](Expr grad, Expr x) {
+  const Expr middle = grad * (x / 3 + 0.5);
+  return select(x <= -3, grad.like(0), select(x < 3, middle, grad));
+});
+constexpr auto log_sigmoid = elementwise([](Expr x) {
+  const Expr small = exp(-rules::magnitude(x));
+  const Expr low = select(is_nan(x), x, select(x < 0, x, x.like(0)));
+  return std::array{low - log1p(small), small};
+});
+constexpr auto log_sigmoid_gradient = elementwise([](Expr grad, Expr x, Expr buffer) {
+  const Expr negative = x < 0, one = x.like(1), zero = x.like(0);
+  const Expr slope = select(negative, one, zero), sign = select(negative, one, -one);
+  return (slope - sign * (buffer / (1 + buffer))) * grad;
+});
+constexpr auto mish_gradient = elementwise([](Expr grad, Expr x) {
+  const Expr t = tanh(log1p(exp(x)));
+  return grad * (t + x * sigmoid(x) * (1 - t * t));
+});
+constexpr auto prelu_rule =
+    elementwise([](Expr x, Expr weight) { return select(x > 0, x, weight * x); });
+constexpr auto prelu_gradient = elementwise([](Expr grad, Expr x, Expr weight) {
+  const Expr positive = x > 0;
+  return std::array{select(positive, grad, weight * grad),
+                    select(positive, grad.like(0), x * grad)};
+});
+constexpr auto numbers_for = elementwise([](Nominal nominal, Expr x, std::optional<Expr> nan,
+                                            std::optional<Expr> high, std::optional<Expr> low) {
+  if (!x.is_float()) return x;
+  const auto limits = rules::limits_of(nominal.dtype);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Expr finite = select(x == infinity, high ? *high : x.like(limits.max),
+                             select(x == -infinity, low ? *low : x.like(limits.min), x));
+  return select(is_nan(x), nan ? *nan : x.like(0), finite);
+});
+
 constexpr auto records = checked(std::to_array<OpRecord>({
-    {.op = "mul.Scalar", .doc = "x * number", .meta = rule<&mul>},
-    {.op = "div.Scalar", .doc = "x / number", .meta = rule<&div>},
-    {.op = "div.Scalar_mode", .doc = "x / number, rounded", .meta = rule<&div_mode>},
-    {.op = "add.Scalar", .doc = "x + alpha * number", .meta = rule<&add>},
-    {.op = "sub.Scalar", .doc = "x - alpha * number", .meta = rule<&sub>},
-    {.op = "rsub.Tensor", .doc = "y - alpha * x", .meta = rule<&rsub>},
-    {.op = "rsub.Scalar", .doc = "number - alpha * x", .meta = rule<&rsub_number>},
+    {.op = "mul.Scalar",
+     .doc = "x * number",
+     .pointwise = elementwise(calls<&rules::product>),
+     .meta = rule<&mul>},
+    {.op = "div.Scalar",
+     .doc = "x / number",
+     .pointwise = elementwise([](Expr x, Expr y) { return x / y; }),
+     .meta = rule<&div>},
+    {.op = "div.Scalar_mode",
+     .doc = "x / number, rounded",
+     .pointwise = elementwise_jumps(calls<&rules::quotient>),
+     .meta = rule<&div_mode>},
+    {.op = "add.Scalar",
+     .doc = "x + alpha * number",
+     .pointwise = elementwise(calls<&rules::sum>),
+     .meta = rule<&add>},
+    {.op = "sub.Scalar",
+     .doc = "x - alpha * number",
+     .pointwise = elementwise(calls<&rules::difference>),
+     .meta = rule<&sub>},
+    {.op = "rsub.Tensor",
+     .doc = "y - alpha * x",
+     .pointwise = reversed_difference,
+     .meta = rule<&rsub>},
+    {.op = "rsub.Scalar",
+     .doc = "number - alpha * x",
+     .pointwise = reversed_difference,
+     .meta = rule<&rsub_number>},
     {.op = "remainder.Scalar",
      .doc = "x modulo number, with the sign of the number",
+     .pointwise = elementwise_jumps(calls<&rules::remainder>),
      .meta = rule<&remainder>},
     {.op = "remainder.Scalar_Tensor",
      .doc = "number modulo x, with the sign of x",
+     .pointwise = elementwise_jumps(calls<&rules::remainder>),
      .meta = rule<&remainder_of_number>},
-    {.op = "fmod.Scalar", .doc = "x modulo number, with the sign of x", .meta = rule<&fmod>},
-    {.op = "floor_divide", .doc = "floor(x / y)", .meta = rule<&floor_divide>},
-    {.op = "floor_divide.Scalar", .doc = "floor(x / number)", .meta = rule<&floor_divide_number>},
-    {.op = "logical_and", .doc = "x and y are not 0", .meta = rule<&logical>},
-    {.op = "logical_or", .doc = "x or y is not 0", .meta = rule<&logical>},
-    {.op = "logical_xor", .doc = "one of x and y is not 0", .meta = rule<&logical>},
-    {.op = "logical_not", .doc = "x is 0", .meta = rule<&logical_not>},
-    {.op = "isnan", .doc = "x is not a number", .meta = rule<&isnan>},
-    {.op = "relu", .doc = "max(x, 0)", .meta = rule<&relu>},
-    {.op = "hardtanh", .doc = "x within bounds", .meta = rule<&hardtanh>},
+    {.op = "fmod.Scalar",
+     .doc = "x modulo number, with the sign of x",
+     .pointwise = elementwise_jumps(calls<&rules::fmod>),
+     .meta = rule<&fmod>},
+    {.op = "floor_divide",
+     .doc = "floor(x / y)",
+     .pointwise = elementwise_jumps(calls<&rules::floor_quotient>),
+     .meta = rule<&floor_divide>},
+    {.op = "floor_divide.Scalar",
+     .doc = "floor(x / number)",
+     .pointwise = elementwise_jumps(calls<&rules::floor_quotient>),
+     .meta = rule<&floor_divide_number>},
+    {.op = "logical_and", .doc = "x and y are not 0", .pointwise = both, .meta = rule<&logical>},
+    {.op = "logical_or", .doc = "x or y is not 0", .pointwise = either, .meta = rule<&logical>},
+    {.op = "logical_xor",
+     .doc = "one of x and y is not 0",
+     .pointwise = one_of,
+     .meta = rule<&logical>},
+    {.op = "logical_not", .doc = "x is 0", .pointwise = neither, .meta = rule<&logical_not>},
+    {.op = "isnan",
+     .doc = "x is not a number",
+     .pointwise = tests([](Expr x) { return is_nan(x); }),
+     .meta = rule<&isnan>},
+    {.op = "relu",
+     .doc = "max(x, 0)",
+     .pointwise = elementwise([](Expr x) { return select(0 > x, x.like(0), x); }),
+     .meta = rule<&relu>},
+    {.op = "hardtanh",
+     .doc = "x within bounds",
+     .pointwise = elementwise_rounds(
+         [](Expr x, Expr low, Expr high) { return rules::clamped(x, low, high); }),
+     .meta = rule<&hardtanh>},
     {.op = "hardtanh_backward",
      .doc = "the gradient where x is within bounds",
+     .pointwise = elementwise_jumps([](Expr grad, Expr x, Expr low, Expr high) {
+       return select((x <= low) | (x >= high), grad.like(0), grad);
+     }),
      .meta = rule<&hardtanh_backward>},
-    {.op = "where.self", .doc = "x where the condition holds, else y", .meta = rule<&where>},
+    {.op = "where.self",
+     .doc = "x where the condition holds, else y",
+     .pointwise = chosen,
+     .meta = rule<&where>},
     {.op = "masked_fill.Scalar",
      .doc = "a number where the mask holds, else x",
+     .pointwise = filled,
      .meta = rule<&masked_fill_number>},
     {.op = "masked_fill.Tensor",
      .doc = "a 0-dim tensor where the mask holds, else x",
+     .pointwise = filled,
      .meta = rule<&masked_fill>},
-    {.op = "abs", .doc = "the absolute value", .meta = rule<&abs>},
+    {.op = "abs",
+     .doc = "the absolute value",
+     .pointwise = elementwise(calls<&rules::magnitude>),
+     .meta = rule<&abs>},
     {.op = "angle", .doc = "the argument of a complex number", .meta = rule<&angle>},
     {.op = "complex", .doc = "x + iy", .meta = rule<&from_parts>},
     {.op = "polar", .doc = "x * exp(iy)", .meta = rule<&from_parts>},
-    {.op = "logit", .doc = "log(x / (1 - x))", .meta = rule<&logit>},
-    {.op = "hardswish", .doc = "x * min(max(x + 3, 0), 6) / 6", .meta = rule<&hardswish>},
+    {.op = "logit", .doc = "log(x / (1 - x))", .pointwise = logit_rule, .meta = rule<&logit>},
+    {.op = "hardswish",
+     .doc = "x * min(max(x + 3, 0), 6) / 6",
+     .pointwise = hardswish_rule,
+     .meta = rule<&hardswish>},
     {.op = "hardswish_backward",
      .doc = "the gradient of hardswish",
+     .pointwise = hardswish_gradient,
      .meta = rule<&hardswish_backward>},
     {.op = "log_sigmoid_forward",
      .doc = "log(sigmoid(x)), and exp(-abs(x))",
+     .pointwise = log_sigmoid,
      .meta = rule<&log_sigmoid_forward>},
     {.op = "log_sigmoid_backward",
      .doc = "the gradient of log_sigmoid_forward",
+     .pointwise = log_sigmoid_gradient,
      .meta = rule<&log_sigmoid_backward>},
     {.op = "glu_backward", .doc = "the gradient of glu", .meta = rule<&glu_backward>},
-    {.op = "mish_backward", .doc = "the gradient of mish", .meta = rule<&mish_backward>},
-    {.op = "_prelu_kernel", .doc = "x where positive, else weight * x", .meta = rule<&prelu>},
+    {.op = "mish_backward",
+     .doc = "the gradient of mish",
+     .pointwise = mish_gradient,
+     .meta = rule<&mish_backward>},
+    {.op = "_prelu_kernel",
+     .doc = "x where positive, else weight * x",
+     .pointwise = prelu_rule,
+     .meta = rule<&prelu>},
     {.op = "_prelu_kernel_backward",
      .doc = "the gradients of _prelu_kernel",
+     .pointwise = prelu_gradient,
      .meta = rule<&prelu_backward>},
     {.op = "frexp.Tensor", .doc = "mantissa and exponent", .meta = rule<&frexp>},
-    {.op = "nan_to_num", .doc = "numbers for NaN and infinities", .meta = rule<&nan_to_num>},
+    {.op = "nan_to_num",
+     .doc = "numbers for NaN and infinities",
+     .pointwise = numbers_for,
+     .meta = rule<&nan_to_num>},
 
     {.op = "rrelu", .doc = "leaky relu with a random slope", .draws_when = training},
     {.op = "rrelu_", .doc = "rrelu in place", .draws_when = training},

@@ -5,6 +5,7 @@
 #include <ATen/WrapDimUtils.h>
 
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/rules.h"
 #include "ops/meta/tensors.h"
 
 namespace fulgurite::catalogue_families {
@@ -126,7 +127,10 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "_unsafe_view",
      .doc = "a view whose input is not used again",
      .meta = rule<&unsafe_view>},
-    {.op = "_to_copy", .doc = "a copy of another dtype or device", .meta = rule<&to_copy>},
+    {.op = "_to_copy",
+     .doc = "a copy of another dtype or device",
+     .pointwise = elementwise_jumps(calls<&rules::cast>),
+     .meta = rule<&to_copy>},
     {.op = "select_backward", .doc = "the gradient of select", .meta = rule<&select_backward>},
     {.op = "slice_backward", .doc = "the gradient of slice", .meta = rule<&slice_backward>},
     {.op = "diagonal_backward",

@@ -1,0 +1,78 @@
+// Loop programs of captured traces, for tests and for the curious.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <ATen/ATen.h>
+
+#include "base/error.h"
+#include "bindings/areas.h"
+#include "bindings/tensor_caster.h"
+#include "codegen/loops/bind.h"
+#include "codegen/loops/lower.h"
+#include "codegen/loops/print_cpu.h"
+
+namespace nb = nanobind;
+
+namespace fulgurite {
+namespace {
+
+struct BoundProgram {
+  LoopProgram program;
+  std::vector<TensorType> outputs;
+
+  std::vector<at::Tensor> allocate() const {
+    std::vector<at::Tensor> results;
+    for (const TensorType& type : outputs)
+      results.push_back(at::empty_strided(type.sizes, type.strides, type.dtype));
+    return results;
+  }
+};
+
+// A whole trace as one region.
+BoundProgram lower(const Trace& trace) {
+  c10::SmallVector<ValueId, 8> inputs;
+  for (const Input& input : trace.inputs) inputs.push_back(input.id);
+  auto made = lower_region(trace, trace.calls, inputs, trace.outputs);
+  if (const auto* reason = std::get_if<Refusal>(&made)) throw Unsupported(*reason);
+  BoundProgram bound{std::get<LoopProgram>(std::move(made)), {}};
+  for (ValueId id : trace.outputs) bound.outputs.push_back(type_of(trace, id));
+  return bound;
+}
+
+void run_in(const BoundProgram& bound, uintptr_t kernel, const std::vector<at::Tensor>& inputs,
+            const std::vector<at::Tensor>& outputs, int64_t chunk, int64_t cache_bytes) {
+  std::vector<void*> data;
+  for (const at::Tensor& t : inputs) data.push_back(const_cast<void*>(t.const_data_ptr()));
+  for (const at::Tensor& t : outputs) data.push_back(t.mutable_data_ptr());
+  const BoundLoops loops = fulgurite::bind(bound.program, data, cache_bytes);
+  const auto function = reinterpret_cast<KernelFunction>(kernel);
+  if (chunk <= 0) return fulgurite::run(loops, function);
+  const KernelArgs args = loops.args();
+  for (int64_t begin = 0; begin < loops.places; begin += chunk)
+    function(&args, begin, std::min(begin + chunk, loops.places));
+}
+
+}  // namespace
+
+void bind_loops(nb::module_& m) {
+  nb::module_ loops = m.def_submodule("loops", "Traces as loop programs and as kernels' text.");
+  nb::class_<BoundProgram>(loops, "LoopProgram", "What one generated kernel computes.")
+      .def("__str__", [](const BoundProgram& bound) { return to_text(bound.program); })
+      .def(
+          "cpu",
+          [](const BoundProgram& bound, const std::string& name, int vector_bytes) {
+            return print_cpu(bound.program, name, vector_bytes);
+          },
+          nb::arg("name") = "kernel", nb::arg("vector_bytes") = 64, "C++ text.")
+      .def_prop_ro("bytes", [](const BoundProgram& bound) { return bound.program.bytes(); })
+      .def_prop_ro("places", [](const BoundProgram& bound) { return bound.program.places(); })
+      .def("allocate", &BoundProgram::allocate, "Tensors for its outputs.")
+      .def("run_in", &run_in, nb::arg("kernel"), nb::arg("inputs"), nb::arg("outputs"),
+           nb::arg("chunk") = 0, nb::arg("cache_bytes") = int64_t{1} << 62,
+           "Runs the machine code at an address, in chunks of so many places.");
+  loops.def("lower", &lower, nb::arg("trace"),
+            "The whole trace as one loop program; raises Unsupported, with the reason.");
+}
+
+}  // namespace fulgurite

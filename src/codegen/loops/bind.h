@@ -1,0 +1,30 @@
+// A loop program with the memory of its tensors, ready to run.
+#pragma once
+
+#include <vector>
+
+#include "codegen/loops/kernel_args.h"
+#include "codegen/loops/loop_program.h"
+
+namespace fulgurite {
+
+// Holds what `args` points to; the memory of the tensors stays the caller's.
+struct BoundLoops {
+  std::vector<void*> pointers;
+  std::vector<int64_t> strides;
+  Dims sizes;
+  int64_t places = 0;
+  int64_t grain = 1;  // chunks begin at multiples of it
+  int64_t streaming = 0;
+
+  KernelArgs args() const { return {pointers.data(), sizes.data(), strides.data(), streaming}; }
+};
+
+// `data`: the first element of each input and output (of the tensor, not of its storage). What is
+// written is kept out of the caches where the kernel moves more than `cache_bytes`.
+BoundLoops bind(const LoopProgram& program, c10::ArrayRef<void*> data, int64_t cache_bytes);
+
+// On this thread, all of it.
+void run(const BoundLoops& bound, KernelFunction kernel);
+
+}  // namespace fulgurite

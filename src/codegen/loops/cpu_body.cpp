@@ -1,0 +1,252 @@
+#include "codegen/loops/cpu_body.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "codegen/loops/cpu_types.h"
+
+namespace fulgurite {
+namespace {
+
+using c10::ScalarType;
+
+bool is_rounding(Function f) {
+  return f == Function::ceil || f == Function::floor || f == Function::trunc ||
+         f == Function::nearbyint;
+}
+
+// "1.5", "1e-05", "0x1p-149" where nothing shorter gives the same number.
+std::string float_text(double value, bool is_double) {
+  if (std::isnan(value)) return "NAN";
+  if (std::isinf(value)) return value < 0 ? "-INF" : "INF";
+  std::string text =
+      is_double ? fmt::format("{}", value) : fmt::format("{}", static_cast<float>(value));
+  if (text.find_first_of(".e") == std::string::npos) text += ".";
+  return is_double ? text : text + "f";
+}
+
+// Lane by lane by the C library, where there is no form in vectors.
+std::string by_lanes(Function f, ScalarType dtype) {
+  const std::string_view v = vector_name(dtype);
+  const std::string_view suffix = dtype == ScalarType::Float ? "f" : "";
+  const bool two = arity_of(f) == 2;
+  return fmt::format(R"(
+// Lane by lane, by the C library.
+INL {0}v {0}_{1}({0}v x{2}) {{
+  for (int j = 0; j < L; j++) x[j] = __builtin_{1}{3}(x[j]{4});
+  return x;
+}}
+)",
+                     v, name_of(f), two ? fmt::format(", {}v y", v) : "", suffix,
+                     two ? ", y[j]" : "");
+}
+
+// Pieces need f64_exp and the like, which are no pieces: those are added first.
+void use_function(Prelude& prelude, Function f, ScalarType dtype) {
+  const std::string name = fmt::format("{}_{}", vector_name(dtype), name_of(f));
+  if (dtype == ScalarType::Double) {
+    if (f == Function::sigmoid || f == Function::silu) use_function(prelude, Function::exp, dtype);
+    if (f == Function::gelu_tanh) use_function(prelude, Function::tanh, dtype);
+  }
+  if (!prelude.use(name)) prelude.append(name, by_lanes(f, dtype));
+}
+
+}  // namespace
+
+CpuBody::CpuBody(const LoopProgram& program, Prelude& prelude)
+    : program_(program), prelude_(prelude), gathered_(program.loads.size(), false) {
+  const int32_t inner = program.rank() - 1;
+  for (const ScalarNode& node : program.statements.nodes()) {
+    bool uniform = true;
+    for (int32_t a : node.args) uniform &= a < 0 || uniform_[a];
+    if (node.prim == Prim::Index) uniform = node.at != inner;
+    if (node.prim == Prim::Index && uniform) outer_indices_.push_back(node.at);
+    if (node.prim == Prim::Load) {
+      gathered_[node.at] = node.args[0] >= 0 || node.args[1] >= 0;
+      uniform = program.loads[node.at].strides.back() == 0 && !gathered_[node.at];
+    }
+    costly_ |= node.prim == Prim::Call && !is_rounding(static_cast<Function>(node.at)) && !uniform;
+    uniform_.push_back(uniform);
+  }
+  std::ranges::sort(outer_indices_);
+}
+
+bool CpuBody::any_gather() const { return std::ranges::find(gathered_, true) != gathered_.end(); }
+
+std::string CpuBody::uniform_statements() {
+  std::string out;
+  for (int32_t i = 0; i < program_.statements.size(); ++i)
+    if (uniform_[i]) out += "  " + line(i);
+  return out;
+}
+
+std::string CpuBody::statements() {
+  std::string out;
+  for (int32_t i = 0; i < program_.statements.size(); ++i)
+    if (!uniform_[i]) out += "    " + line(i);
+  return out;
+}
+
+std::string CpuBody::line(int32_t i) {
+  const ScalarNode& node = program_.statements[i];
+  use_type(prelude_, node.dtype);
+  return fmt::format("const {} t{} = {};\n", vector_type(node.dtype), i, value(node));
+}
+
+std::string CpuBody::in_memory_type(int32_t statement, ScalarType dtype) {
+  use_type(prelude_, dtype);
+  const ScalarType from = program_.statements[statement].dtype;
+  if (from == computed_in(dtype)) return fmt::format("t{}", statement);
+  return fmt::format("{}(t{})", use_conversion(prelude_, from, computed_in(dtype)), statement);
+}
+
+std::string CpuBody::arg(const ScalarNode& node, int i) const {
+  return fmt::format("t{}", node.args.at(i));
+}
+
+std::string CpuBody::value(const ScalarNode& node) {
+  switch (node.prim) {
+    case Prim::Constant:
+      return literal(node);
+    case Prim::Load:
+      return load(node);
+    case Prim::Index:
+      return index(node);
+    case Prim::Reduced:
+      return fmt::format("r{}", node.at);
+    case Prim::Neg:
+      return "-" + arg(node, 0);
+    case Prim::Not:
+      return "~" + arg(node, 0);
+    case Prim::Fma:
+      return fmt::format("FMA({}, {}, {})", arg(node, 0), arg(node, 1), arg(node, 2));
+    case Prim::Select:
+      return fmt::format("{}({}, {}, {})", use_select(prelude_, node.dtype), arg(node, 0),
+                         arg(node, 1), arg(node, 2));
+    case Prim::Convert: {
+      const ScalarType from = program_.statements[node.args[0]].dtype;
+      return fmt::format("{}({})", use_conversion(prelude_, from, node.dtype), arg(node, 0));
+    }
+    case Prim::Bits:
+      return fmt::format("BITS({}, {})", vector_type(node.dtype), arg(node, 0));
+    case Prim::Round: {
+      const auto narrow = static_cast<ScalarType>(node.at);
+      use_type(prelude_, narrow);
+      return fmt::format("{}_round({})", vector_name(narrow), arg(node, 0));
+    }
+    case Prim::Call:
+      return function(node);
+    case Prim::Less:
+    case Prim::LessEqual:
+    case Prim::Equal:
+    case Prim::NotEqual:
+      return comparison(node);
+    default:
+      return infix(node);
+  }
+}
+
+std::string CpuBody::load(const ScalarNode& node) {
+  const Access& access = program_.loads[node.at];
+  use_type(prelude_, access.dtype);
+  const int64_t stride = access.strides.back();
+  const bool strided = stride != 0 && stride != 1;
+  if (gathered_[node.at]) {
+    const bool guarded = node.args[1] >= 0;
+    prelude_.use(guarded ? "guarded_gather" : "gather");
+    const std::string step = strided ? fmt::format("s{}", node.at) : fmt::format("{}", stride);
+    const std::string offset = node.args[0] >= 0 ? arg(node, 0) : "i64v{}";
+    return fmt::format("gather(x{0} + i * {1}, {1}, {2}, {3}active)", node.at, step, offset,
+                       guarded ? arg(node, 1) + ", " : "");
+  }
+  if (stride == 0) return fmt::format("splat(x{})", node.at);
+  if (stride == 1) return fmt::format("load(x{} + i)", node.at);
+  prelude_.use("strided_load");
+  return fmt::format("load(x{0} + i * s{0}, s{0})", node.at);
+}
+
+std::string CpuBody::index(const ScalarNode& node) {
+  use_type(prelude_, ScalarType::Long);
+  if (node.at != program_.rank() - 1) return fmt::format("i64(i{})", node.at);
+  prelude_.use("lane_numbers");
+  return "i64(at + i) + lane_numbers()";
+}
+
+std::string CpuBody::literal(const ScalarNode& node) {
+  const std::string_view v = vector_name(node.dtype);
+  if (node.dtype == ScalarType::Bool)
+    return fmt::format("truth({})", int_of(node) ? "true" : "false");
+  if (c10::isFloatingType(node.dtype))
+    return fmt::format("{}({})", v, float_text(double_of(node), node.dtype == ScalarType::Double));
+  const int64_t number = int_of(node);
+  if (number == std::numeric_limits<int64_t>::min()) return "i64(-9223372036854775807l - 1)";
+  return fmt::format("{}({}{})", v, number, node.dtype == ScalarType::Long ? "l" : "");
+}
+
+std::string CpuBody::infix(const ScalarNode& node) {
+  std::string_view sign;
+  switch (node.prim) {
+    case Prim::Add:
+      sign = "+";
+      break;
+    case Prim::Sub:
+      sign = "-";
+      break;
+    case Prim::Mul:
+      sign = "*";
+      break;
+    case Prim::Div:
+      sign = "/";
+      break;
+    case Prim::Rem:
+      sign = "%";
+      break;
+    case Prim::And:
+      sign = "&";
+      break;
+    case Prim::Or:
+      sign = "|";
+      break;
+    case Prim::Xor:
+      sign = "^";
+      break;
+    case Prim::ShiftLeft:
+      sign = "<<";
+      break;
+    case Prim::ShiftRight:
+      sign = ">>";
+      break;
+    default:
+      internal_error("a statement of no form");
+  }
+  return fmt::format("{} {} {}", arg(node, 0), sign, arg(node, 1));
+}
+
+std::string CpuBody::comparison(const ScalarNode& node) {
+  const std::string x = arg(node, 0), y = arg(node, 1);
+  if (program_.statements[node.args[0]].dtype == ScalarType::Bool) {
+    if (node.prim == Prim::Less) return fmt::format("~{} & {}", x, y);
+    if (node.prim == Prim::LessEqual) return fmt::format("~{} | {}", x, y);
+    return fmt::format("{}({} ^ {})", node.prim == Prim::Equal ? "~" : "", x, y);
+  }
+  const std::string_view sign = node.prim == Prim::Less        ? "<"
+                                : node.prim == Prim::LessEqual ? "<="
+                                : node.prim == Prim::Equal     ? "=="
+                                                               : "!=";
+  return fmt::format("__builtin_convertvector({} {} {}, mask)", x, sign, y);
+}
+
+std::string CpuBody::function(const ScalarNode& node) {
+  const auto f = static_cast<Function>(node.at);
+  if (is_rounding(f) || f == Function::sqrt)
+    return fmt::format("__builtin_elementwise_{}({})", name_of(f), arg(node, 0));
+  const std::string name = fmt::format("{}_{}", vector_name(node.dtype), name_of(f));
+  const std::string given = arity_of(f) == 1 ? arg(node, 0) : arg(node, 0) + ", " + arg(node, 1);
+  use_function(prelude_, f, node.dtype);
+  return fmt::format("{}({})", name, given);
+}
+
+}  // namespace fulgurite

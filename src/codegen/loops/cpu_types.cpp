@@ -1,0 +1,145 @@
+#include "codegen/loops/cpu_types.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace fulgurite {
+namespace {
+
+using c10::ScalarType;
+
+bool is_wide(ScalarType dtype) { return c10::elementSize(dtype) == 8; }
+
+std::string select_text(ScalarType dtype) {
+  if (dtype == ScalarType::Bool)
+    return "INL mask mask_select(mask m, mask x, mask y) { return m ? x : y; }\n";
+  return fmt::format(R"(
+INL {0}v {0}_select(mask m, {0}v x, {0}v y) {{
+  typedef decltype(x == x) wide;
+  return __builtin_convertvector(m, wide) ? x : y;
+}}
+)",
+                     vector_name(dtype));
+}
+
+}  // namespace
+
+std::string_view vector_name(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Bool:
+      return "mask";
+    case ScalarType::Byte:
+      return "u8";
+    case ScalarType::Char:
+      return "i8";
+    case ScalarType::Short:
+      return "i16";
+    case ScalarType::Int:
+      return "i32";
+    case ScalarType::Long:
+      return "i64";
+    case ScalarType::Half:
+      return "f16";
+    case ScalarType::BFloat16:
+      return "bf16";
+    case ScalarType::Float:
+      return "f32";
+    case ScalarType::Double:
+      return "f64";
+    default:
+      internal_error("{} is in no loop program", c10::toString(dtype));
+  }
+}
+
+std::string vector_type(ScalarType dtype) {
+  return dtype == ScalarType::Bool ? "mask" : std::string(vector_name(dtype)) + "v";
+}
+
+std::string_view element_type(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Bool:
+      return "bool";
+    case ScalarType::Byte:
+      return "unsigned char";
+    case ScalarType::Char:
+      return "signed char";
+    case ScalarType::Short:
+      return "short";
+    case ScalarType::Int:
+      return "int";
+    case ScalarType::Long:
+      return "long";
+    case ScalarType::Float:
+      return "float";
+    case ScalarType::Double:
+      return "double";
+    default:
+      return vector_name(dtype);
+  }
+}
+
+int lanes_of(const LoopProgram& program, int vector_bytes) {
+  size_t largest = 1;
+  bool any_four = false;
+  for (const ScalarNode& node : program.statements.nodes()) {
+    const size_t size = c10::elementSize(node.dtype);
+    any_four |= size == 4;
+    largest = std::max(largest, size);
+  }
+  return vector_bytes / static_cast<int>(any_four ? 4 : largest);
+}
+
+std::string head_of_text(int lanes, int vector_bytes) {
+  const int lane_bytes = vector_bytes / lanes;
+  constexpr std::string_view kInts[] = {"signed char", "short", "", "int", "", "", "", "long"};
+  return fmt::format(R"(struct KernelArgs {{
+  void* const* pointers;
+  const long *sizes, *strides;
+  long streaming;
+}};
+#define INL static inline __attribute__((always_inline))
+#define BITS(T, x) __builtin_bit_cast(T, x)
+#define FMA __builtin_elementwise_fma
+#define INF __builtin_inff()
+#define NAN __builtin_nanf("")
+enum {{ L = {} }};
+typedef {} lane;
+typedef lane mask __attribute__((vector_size({})));
+)",
+                     lanes, kInts[lane_bytes - 1], vector_bytes);
+}
+
+void use_type(Prelude& prelude, ScalarType dtype) {
+  const bool known = prelude.use(vector_name(dtype));
+  require(known, "no vectors of {}", c10::toString(dtype));
+}
+
+std::string use_select(Prelude& prelude, ScalarType dtype) {
+  std::string name = fmt::format("{}_select", vector_name(dtype));
+  prelude.append(name, select_text(dtype));
+  return name;
+}
+
+std::string use_conversion(Prelude& prelude, ScalarType from, ScalarType to) {
+  const std::string name = fmt::format("{}_to_{}", vector_name(from), vector_name(to));
+  const std::string a = vector_type(from), b = vector_type(to);
+  std::string value = fmt::format("__builtin_convertvector(x, {})", b);
+  if (to == ScalarType::Bool) {
+    value = "__builtin_convertvector(x != 0, mask)";
+  } else if (from == ScalarType::Bool) {
+    value = fmt::format("__builtin_convertvector(x & 1, {})", b);
+  } else if (c10::isFloatingType(from) && !c10::isFloatingType(to) && !is_wide(to)) {
+    // As C++ compilers for this machine do it: by way of a wider integer.
+    const ScalarType way = to == ScalarType::Byte ? ScalarType::Long : ScalarType::Int;
+    if (way != to) {
+      use_type(prelude, way);
+      value = fmt::format("__builtin_convertvector(__builtin_convertvector(x, {}), {})",
+                          vector_type(way), b);
+    }
+  }
+  prelude.append(name, fmt::format("INL {} {}({} x) {{ return {}; }}\n", b, name, a, value));
+  return name;
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,90 @@
+#include "codegen/loops/loop_program.h"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace fulgurite {
+namespace {
+
+constexpr std::array kPrims{
+    "constant",   "load",  "index",     "reduced", "add",     "fma",  "sub",   "mul", "div",
+    "rem",        "neg",   "not",       "and",     "or",      "xor",  "shl",   "shr", "less",
+    "less_equal", "equal", "not_equal", "select",  "convert", "bits", "round", "call"};
+static_assert(kPrims.size() == static_cast<size_t>(Prim::Call) + 1);
+
+std::string name_of(c10::ScalarType dtype) { return std::string(c10::getDtypeNames(dtype).first); }
+
+std::string statement_text(const ScalarNode& node) {
+  const std::string_view prim = kPrims.at(static_cast<size_t>(node.prim));
+  std::string head(prim);
+  switch (node.prim) {
+    case Prim::Constant:
+      return c10::isFloatingType(node.dtype) ? fmt::format("{}", double_of(node))
+                                             : fmt::format("{}", int_of(node));
+    case Prim::Load:
+      head = fmt::format("load x{}", node.at);
+      break;
+    case Prim::Index:
+      return fmt::format("index of loop {}", node.at);
+    case Prim::Reduced:
+      return fmt::format("r{}", node.at);
+    case Prim::Round:
+      head += " to " + name_of(static_cast<c10::ScalarType>(node.at));
+      break;
+    case Prim::Call:
+      head = fulgurite::name_of(static_cast<Function>(node.at));
+      break;
+    default:
+      break;
+  }
+  for (int32_t a : node.args)
+    if (a >= 0) head += fmt::format(" t{}", a);
+  return head;
+}
+
+std::string access_text(const LoopProgram& program, const Access& access) {
+  const bool is_input = access.buffer < program.inputs;
+  return fmt::format("{} of {} {}, strides ({}), offset {}", name_of(access.dtype),
+                     is_input ? "input" : "output",
+                     is_input ? access.buffer : access.buffer - program.inputs,
+                     fmt::join(access.strides, ", "), access.offset);
+}
+
+int64_t elements_of(const LoopProgram& program, const Access& access) {
+  int64_t count = 1;
+  for (int32_t d = 0; d < program.rank(); ++d)
+    if (access.strides[d] != 0) count *= program.sizes[d];
+  return count * static_cast<int64_t>(c10::elementSize(access.dtype));
+}
+
+}  // namespace
+
+int64_t LoopProgram::places() const {
+  int64_t count = 1;
+  for (int32_t d = 0; d < rank() - reduced; ++d) count *= sizes[d];
+  return count;
+}
+
+int64_t LoopProgram::bytes() const {
+  int64_t total = 0;
+  for (const Access& load : loads) total += elements_of(*this, load);
+  for (const Store& store : stores) total += elements_of(*this, store.access);
+  return total;
+}
+
+std::string to_text(const LoopProgram& program) {
+  std::string out = fmt::format("# {}\nloop over [{}]\n", fmt::join(program.operators, ", "),
+                                fmt::join(program.sizes, ", "));
+  for (size_t i = 0; i < program.loads.size(); ++i)
+    out += fmt::format("  x{}: {}\n", i, access_text(program, program.loads[i]));
+  for (int32_t i = 0; i < program.statements.size(); ++i)
+    out += fmt::format("  t{}: {} = {}\n", i, name_of(program.statements[i].dtype),
+                       statement_text(program.statements[i]));
+  for (const Store& store : program.stores)
+    out += fmt::format("  store t{} in {}\n", store.statement, access_text(program, store.access));
+  return out;
+}
+
+}  // namespace fulgurite

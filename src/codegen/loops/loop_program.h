@@ -1,0 +1,61 @@
+// Loop programs: what one generated kernel computes, without saying on what machine.
+//
+// A nest of loops over a domain; at each place some tensors are read, scalar statements are
+// computed, and results are written. With reductions, the innermost `reduced` dimensions are gone
+// through in passes, one per level of dependence between reductions, and once more to write.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/types.h"
+#include "ops/scalar.h"
+
+namespace fulgurite {
+
+// One tensor as the loop reads or writes it. The element at a place: offset + sum(place * stride),
+// and for a load what its statement adds to that.
+struct Access {
+  int32_t buffer = 0;                              // of the program's inputs, then its outputs
+  c10::ScalarType dtype = c10::ScalarType::Float;  // in memory
+  int64_t offset = 0;                              // in elements
+  Dims strides;                                    // per loop dimension, in elements
+
+  bool operator==(const Access&) const = default;
+};
+
+struct Store {
+  Access access;
+  int32_t statement = 0;
+  bool per_row = false;  // written once the reductions are known, not at every reduced place
+};
+
+struct Reduction {
+  enum class Kind : uint8_t { Sum, Product, Maximum, Minimum, Any, All, ArgMaximum, ArgMinimum };
+  Kind kind = Kind::Sum;
+  int32_t statement = 0;  // what is reduced
+  int32_t pass = 0;
+  c10::ScalarType dtype = c10::ScalarType::Float;  // of the result
+};
+
+struct LoopProgram {
+  int32_t inputs = 0, outputs = 0;  // buffers, in the order given
+  Dims sizes;                       // of the loop's dimensions, outermost first; at least one
+  int32_t reduced = 0;              // so many of the innermost ones are reduced
+  std::vector<Access> loads;        // by the `at` of Load statements
+  ScalarGraph statements;
+  std::vector<Reduction> reductions;  // by the `at` of Reduced statements
+  std::vector<Store> stores;
+  std::vector<std::string> operators;  // what it computes, for people: "aten::add.Tensor"
+
+  int32_t rank() const { return static_cast<int32_t>(sizes.size()); }
+  // How many places a kernel is split over: elements, or rows where there are reductions.
+  int64_t places() const;
+  // Bytes of all that is read and written, each element once.
+  int64_t bytes() const;
+};
+
+// The program for people to read.
+std::string to_text(const LoopProgram& program);
+
+}  // namespace fulgurite

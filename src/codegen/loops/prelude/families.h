@@ -1,0 +1,13 @@
+// The families of the prelude, one file each.
+#pragma once
+
+#include <span>
+
+#include "codegen/loops/prelude/prelude.h"
+
+namespace fulgurite::prelude {
+
+extern const std::span<const PreludePiece> exponentials, logarithms, trigonometry, error_functions,
+    memory, narrow_floats;
+
+}  // namespace fulgurite::prelude

@@ -1,0 +1,41 @@
+// f16 and bf16 in memory, f32 in registers.
+#include "codegen/loops/prelude/families.h"
+
+namespace fulgurite::prelude {
+namespace {
+
+constexpr PreludePiece pieces[] = {
+    {"bf16", "f32 u32 u16", R"(
+struct bf16 { unsigned short bits; };
+typedef unsigned short bf16u __attribute__((vector_size(2 * L), aligned(2), may_alias));
+INL f32v load(const bf16* p) {
+  return BITS(f32v, __builtin_convertvector(*(const bf16u*)p, u32v) << 16);
+}
+// To the nearest, even on ties; NaN is 0x7fc0.
+INL u16v bf16_bits(f32v x) {
+  const u32v u = BITS(u32v, x), r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const u32v nan = u32v{} + 0x7fc0u;
+  return __builtin_convertvector(x == x ? r : nan, u16v);
+}
+INL void store(bf16* p, f32v x) { *(bf16u*)p = bf16_bits(x); }
+INL f32v bf16_round(f32v x) {
+  return BITS(f32v, __builtin_convertvector(bf16_bits(x), u32v) << 16);
+}
+INL f32v splat(const bf16* p) { return f32(BITS(float, (unsigned)p->bits << 16)); }
+)"},
+    {"f16", "f32", R"(
+typedef _Float16 f16;
+typedef f16 f16v __attribute__((vector_size(2 * L)));
+typedef f16v f16u __attribute__((aligned(2), may_alias));
+INL f32v load(const f16* p) { return __builtin_convertvector(*(const f16u*)p, f32v); }
+INL void store(f16* p, f32v x) { *(f16u*)p = __builtin_convertvector(x, f16v); }
+INL f32v f16_round(f32v x) { return __builtin_convertvector(__builtin_convertvector(x, f16v), f32v); }
+INL f32v splat(const f16* p) { return f32((float)*p); }
+)"},
+};
+
+}  // namespace
+
+constinit const std::span<const PreludePiece> narrow_floats = pieces;
+
+}  // namespace fulgurite::prelude

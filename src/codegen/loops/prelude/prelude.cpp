@@ -1,0 +1,67 @@
+#include "codegen/loops/prelude/prelude.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "codegen/loops/prelude/families.h"
+
+namespace fulgurite {
+namespace {
+
+struct Element {
+  std::string_view name, type;
+  int bytes;
+};
+
+constexpr Element kElements[] = {
+    {"i8", "signed char", 1},     {"u8", "unsigned char", 1}, {"i16", "short", 2},
+    {"u16", "unsigned short", 2}, {"i32", "int", 4},          {"u32", "unsigned", 4},
+    {"i64", "long", 8},           {"f32", "float", 4},        {"f64", "double", 8}};
+
+// The type of a vector, its constants, and how it is read and written.
+std::string type_text(const Element& element) {
+  return fmt::format(R"(
+typedef {1} {0}v __attribute__((vector_size({2} * L)));
+typedef {0}v {0}u __attribute__((aligned({2}), may_alias));
+INL {0}v {0}({1} x) {{ return x - {0}v{{}}; }}
+INL {0}v load(const {1}* p) {{ return *(const {0}u*)p; }}
+INL void store({1}* p, {0}v x) {{ *({0}u*)p = x; }}
+INL {0}v splat(const {1}* p) {{ return {0}(*p); }}
+)",
+                     element.name, element.type, element.bytes);
+}
+
+}  // namespace
+
+const PreludePiece* find_piece(std::string_view name, bool avx512) {
+  const PreludePiece* found = nullptr;
+  for (auto family : {prelude::exponentials, prelude::logarithms, prelude::trigonometry,
+                      prelude::error_functions, prelude::memory, prelude::narrow_floats})
+    for (const PreludePiece& piece : family)
+      if (piece.name == name && (avx512 || !piece.avx512) && (!found || piece.avx512))
+        found = &piece;
+  return found;
+}
+
+bool Prelude::use(std::string_view name) {
+  if (used_.contains(name)) return true;
+  for (const Element& element : kElements)
+    if (element.name == name) return append(name, type_text(element)), true;
+  const PreludePiece* piece = find_piece(name, vector_bytes_ == 64);
+  if (!piece) return false;
+  for (std::string_view rest = piece->needs; !rest.empty();) {
+    const size_t space = rest.find(' ');
+    const std::string_view need = rest.substr(0, space);
+    require(use(need), "no piece of the prelude is called {}", need);
+    rest = space == std::string_view::npos ? "" : rest.substr(space + 1);
+  }
+  append(name, std::string(piece->text));
+  return true;
+}
+
+void Prelude::append(std::string_view name, std::string text) {
+  if (!used_.emplace(name).second) return;
+  text_ += text;
+}
+
+}  // namespace fulgurite

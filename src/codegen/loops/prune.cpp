@@ -1,0 +1,44 @@
+#include "codegen/loops/prune.h"
+
+namespace fulgurite {
+namespace {
+
+std::vector<bool> live_statements(const LoopProgram& program) {
+  std::vector<bool> live(program.statements.size(), false);
+  for (const Store& store : program.stores) live[store.statement] = true;
+  for (const Reduction& reduction : program.reductions) live[reduction.statement] = true;
+  for (int32_t i = program.statements.size() - 1; i >= 0; --i)
+    for (int32_t arg : program.statements[i].args)
+      if (live[i] && arg >= 0) live[arg] = true;
+  return live;
+}
+
+}  // namespace
+
+void prune(LoopProgram& program) {
+  const std::vector<bool> live = live_statements(program);
+  std::vector<int32_t> statement(live.size(), -1), load(program.loads.size(), -1);
+  std::vector<Access> loads;
+  ScalarGraph kept;
+  for (int32_t i = 0; i < program.statements.size(); ++i) {
+    if (!live[i]) continue;
+    ScalarNode node = program.statements[i];
+    for (int32_t& arg : node.args)
+      if (arg >= 0) arg = statement[arg];
+    if (node.prim == Prim::Load) {
+      if (load[node.at] < 0) {
+        load[node.at] = static_cast<int32_t>(loads.size());
+        loads.push_back(program.loads[node.at]);
+      }
+      node.at = load[node.at];
+    }
+    statement[i] = kept.add(node);
+  }
+  for (Store& store : program.stores) store.statement = statement[store.statement];
+  for (Reduction& reduction : program.reductions)
+    reduction.statement = statement[reduction.statement];
+  program.loads = std::move(loads);
+  program.statements = std::move(kept);
+}
+
+}  // namespace fulgurite

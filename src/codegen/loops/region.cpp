@@ -1,0 +1,124 @@
+#include "codegen/loops/region.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "ir/number_argument.h"
+#include "ir/print.h"
+#include "ops/facts.h"
+
+namespace fulgurite {
+namespace {
+
+using c10::ScalarType;
+
+bool has_form(const OpRecord* record) { return record && record->pointwise; }
+
+void add_producers(Region& region, const Call& call, const OpRecord* record) {
+  int32_t i = 0;
+  for_each_value(call.results, [&](ValueId id) { region.producers[id] = {&call, record, i++}; });
+  region.operators.push_back(call.op.name());
+}
+
+void add_call(Region& region, const Call& call) {
+  const OpRecord* record = call.op.aten ? find_record(*call.op.aten) : nullptr;
+  if (has_form(record)) return add_producers(region, call, record);
+  if (call.body.empty()) throw Unsupported(fmt::format("{} has no loop form", call.op.name()));
+  for (const Call& inner : call.body) add_call(region, inner);
+}
+
+// Dtypes in three ranks: of tensors with dimensions, without, and of plain numbers. The highest
+// rank that has any of the highest category (bool, integer, float) decides, as in ATen.
+struct Promotion {
+  ScalarType with_dims = ScalarType::Undefined, zero_dim = ScalarType::Undefined,
+             number = ScalarType::Undefined;
+
+  static void into(ScalarType& known, ScalarType dtype) {
+    known = known == ScalarType::Undefined ? dtype : c10::promoteTypes(known, dtype);
+  }
+  static ScalarType higher(ScalarType known, ScalarType lower) {
+    if (known == ScalarType::Undefined) return lower;
+    if (lower == ScalarType::Undefined) return known;
+    const auto category = [](ScalarType t) {
+      return c10::isComplexType(t) ? 3 : c10::isFloatingType(t) ? 2 : t == ScalarType::Bool ? 0 : 1;
+    };
+    return category(lower) > category(known) ? c10::promoteTypes(known, lower) : known;
+  }
+  ScalarType result() const { return higher(with_dims, higher(zero_dim, number)); }
+
+  void add_number(const c10::Scalar& value) {
+    ScalarType dtype = value.type();
+    if (c10::isFloatingType(dtype)) dtype = c10::get_default_dtype_as_scalartype();
+    into(number, dtype);
+  }
+  void add(const TensorType& type) { into(type.sizes.empty() ? zero_dim : with_dims, type.dtype); }
+};
+
+ScalarType common_dtype(const Trace& trace, const Call& call) {
+  Promotion promotion;
+  for (const Arg& arg : call.args) {
+    if (arg.kind == Arg::Kind::Value && arg.values[0] != kNoValue)
+      promotion.add(type_of(trace, arg.values[0]));
+    if (arg.kind != Arg::Kind::Constant) continue;
+    if (arg.constant.isTensor())
+      promotion.add_number(arg.constant.toTensor().item());
+    else if (arg.constant.isScalar())
+      promotion.add_number(arg.constant.toScalar());
+  }
+  return promotion.result();
+}
+
+}  // namespace
+
+std::string refuse_dtype(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Bool:
+    case ScalarType::Byte:
+    case ScalarType::Char:
+    case ScalarType::Short:
+    case ScalarType::Int:
+    case ScalarType::Long:
+    case ScalarType::Half:
+    case ScalarType::BFloat16:
+    case ScalarType::Float:
+    case ScalarType::Double:
+      return "";
+    default:
+      return fmt::format("{} is computed by no loop", c10::toString(dtype));
+  }
+}
+
+std::string refuse_type(const TensorType& type) {
+  if (!type.device.is_cpu()) return fmt::format("a tensor on {}", type.device.str());
+  if (type.conj || type.neg) return "a lazy conjugate or negative";
+  return refuse_dtype(type.dtype);
+}
+
+ScalarType nominal_dtype(const Trace& trace, const Call& call, const PointwiseRule& rule) {
+  switch (rule.computes_in) {
+    case ComputesIn::Result:
+      return type_of(trace, call.results.at(0).values.at(0)).dtype;
+    case ComputesIn::First:
+      return type_of(trace, call.args.at(0).values.at(0)).dtype;
+    case ComputesIn::Operands:
+      return common_dtype(trace, call);
+  }
+  internal_error("a dtype of no name");
+}
+
+Region make_region(const Trace& trace, std::span<const Call> calls, c10::ArrayRef<ValueId> inputs) {
+  Region region;
+  region.trace = &trace;
+  for (ValueId id : inputs) {
+    const auto buffer = static_cast<int32_t>(region.inputs.size());
+    require(region.inputs.emplace(id, buffer).second, "one input twice");
+    if (auto reason = refuse_type(region.type(id)); !reason.empty()) throw Unsupported(reason);
+  }
+  for (const Call& call : calls) add_call(region, call);
+  for (const auto& [id, producer] : region.producers)
+    if (auto reason = refuse_type(region.type(id)); !reason.empty()) throw Unsupported(reason);
+  return region;
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,187 @@
+#include "ops/catalogue/rules.h"
+
+#include <cmath>
+#include <limits>
+
+namespace fulgurite::catalogue_families::rules {
+namespace {
+
+ScalarType bits_of(Scalar x) {
+  return x.dtype() == ScalarType::Double ? ScalarType::Long : ScalarType::Int;
+}
+
+Scalar sign_mask(Scalar x) {
+  const bool wide = x.dtype() == ScalarType::Double;
+  return bits(x, bits_of(x))
+      .like(wide ? std::numeric_limits<int64_t>::min()
+                 : int64_t{std::numeric_limits<int32_t>::min()});
+}
+
+// Division by a tensor raises in ATen where an element is 0.
+int64_t known_divisor(Scalar y) {
+  const ScalarNode* known = as_constant(y);
+  if (!known) throw Unsupported("dividing integers raises an error where the divisor is 0");
+  if (int_of(*known) == 0) throw Unsupported("an integer is divided by 0, which raises an error");
+  return int_of(*known);
+}
+
+Scalar truncated_quotient(Scalar x, Scalar y) {
+  return known_divisor(y) == -1 && y.is_signed() ? -x : x / y;
+}
+
+Scalar integer_floor_quotient(Scalar x, Scalar y) {
+  const Scalar q = truncated_quotient(x, y);
+  if (!x.is_signed() || known_divisor(y) == -1) return q;
+  const Scalar r = x % y;
+  return select((r != 0) & ((r < 0) ^ (y < 0)), q - x.like(1), q);
+}
+
+Scalar float_floor_quotient(Scalar x, Scalar y) {
+  const Scalar mod = call(Function::fmod, x, y);
+  const Scalar adjusted = (mod != 0.0) & ((y < 0.0) ^ (mod < 0.0));
+  const Scalar exact = (x - mod) / y;
+  const Scalar div = select(adjusted, exact - 1.0, exact);
+  const Scalar low = floor(div);
+  const Scalar rounded = select((div - low) > 0.5, low + 1.0, low);
+  const Scalar plain = x / y;
+  return select(y == 0.0, plain, select(div != 0.0, rounded, with_sign_of(x.like(0.0), plain)));
+}
+
+Scalar integer_power(Scalar x, Scalar y) {
+  const ScalarNode* known = as_constant(y);
+  if (!known) throw Unsupported("integers to the power of a tensor");
+  int64_t exponent = int_of(*known);
+  if (exponent < 0 || exponent > 127) throw Unsupported("integers to so small or large a power");
+  Scalar result = x.like(1), square = x;
+  for (; exponent; exponent >>= 1, square = square * square)
+    if (exponent & 1) result = result * square;
+  return result;
+}
+
+}  // namespace
+
+Limits limits_of(ScalarType dtype) {
+  const auto of = [](double max) { return Limits{-max, max}; };
+  switch (dtype) {
+    case ScalarType::Half:
+      return of(65504);
+    case ScalarType::BFloat16:
+      return of(0x1.FEp127);
+    case ScalarType::Float:
+      return of(std::numeric_limits<float>::max());
+    default:
+      return of(std::numeric_limits<double>::max());
+  }
+}
+
+Scalar magnitude(Scalar x) {
+  if (x.is_float()) return bits(bits(x, bits_of(x)) & ~sign_mask(x), x.dtype());
+  return x.is_signed() ? select(x < 0, -x, x) : x;
+}
+
+Scalar with_sign_of(Scalar x, Scalar y) {
+  const Scalar sign = bits(y, bits_of(y)) & sign_mask(y);
+  return bits((bits(x, bits_of(x)) & ~sign_mask(x)) | sign, x.dtype());
+}
+
+Scalar is_negative(Scalar x) {
+  if (x.is_float()) return bits(x, bits_of(x)) < 0;
+  return x < x.like(0);
+}
+
+Scalar is_infinite(Scalar x) { return magnitude(x) == std::numeric_limits<double>::infinity(); }
+
+Scalar maximum(Scalar x, Scalar y) {
+  if (x.is_bool()) return x | y;
+  return x.is_float() ? select(is_nan(x), x, above(x, y)) : above(x, y);
+}
+
+Scalar minimum(Scalar x, Scalar y) {
+  if (x.is_bool()) return x & y;
+  return x.is_float() ? select(is_nan(x), x, below(x, y)) : below(x, y);
+}
+
+Scalar cast(Nominal nominal, Raw x) {
+  const Scalar y = convert(x.value, computed_in(nominal.dtype));
+  return computed_in(nominal.dtype) == nominal.dtype ? y : round_to(y, nominal.dtype);
+}
+
+Scalar sum(Scalar x, Scalar y, Scalar alpha) {
+  if (x.is_bool()) return x | (y & alpha);
+  const ScalarNode* known = as_constant(alpha);
+  if (known && double_of(*known) == 1) return x + y;
+  return x.is_float() ? fma(y, alpha, x) : x + alpha * y;
+}
+
+Scalar difference(Scalar x, Scalar y, Scalar alpha) {
+  const ScalarNode* known = as_constant(alpha);
+  if (known && double_of(*known) == 1) return x - y;
+  return x.is_float() ? fma(y, -alpha, x) : x - alpha * y;
+}
+
+Scalar product(Scalar x, Scalar y) { return x.is_bool() ? x & y : x * y; }
+
+Scalar quotient(Scalar x, Scalar y, Plain mode) {
+  if (mode.is_none()) return x / y;
+  if (mode.text() == "floor") return floor_quotient(x, y);
+  return x.is_float() ? trunc(x / y) : truncated_quotient(x, y);
+}
+
+Scalar floor_quotient(Scalar x, Scalar y) {
+  return x.is_float() ? float_floor_quotient(x, y) : integer_floor_quotient(x, y);
+}
+
+Scalar remainder(Scalar x, Scalar y) {
+  if (x.is_float()) {
+    const Scalar mod = call(Function::fmod, x, y);
+    return select((mod != 0.0) & ((y < 0.0) ^ (mod < 0.0)), mod + y, mod);
+  }
+  if (known_divisor(y) == -1 && y.is_signed()) return x.like(0);
+  const Scalar mod = x % y;
+  if (!x.is_signed()) return mod;
+  return select((mod != 0) & ((mod < 0) ^ (y < 0)), mod + y, mod);
+}
+
+Scalar fmod(Scalar x, Scalar y) {
+  if (x.is_float()) return call(Function::fmod, x, y);
+  return known_divisor(y) == -1 && y.is_signed() ? x.like(0) : x % y;
+}
+
+Scalar power(Scalar x, Scalar y) {
+  if (x.is_bool()) throw Unsupported("bools to a power");
+  if (!x.is_float()) return integer_power(x, y);
+  const ScalarNode* known = as_constant(y);
+  const double exponent = known ? double_of(*known) : std::numeric_limits<double>::quiet_NaN();
+  if (exponent == 0) return x.like(1.0);
+  if (exponent == 0.5) return sqrt(x);
+  if (exponent == 1) return x;
+  if (exponent == 2) return x * x;
+  if (exponent == 3) return x * x * x;
+  if (exponent == -0.5) return 1.0 / sqrt(x);
+  if (exponent == -1) return 1.0 / x;
+  if (exponent == -2) return 1.0 / (x * x);
+  return call(Function::pow, x, y);
+}
+
+Scalar clamped(Scalar x, std::optional<Scalar> low, std::optional<Scalar> high) {
+  if (low) x = x.is_float() ? select(is_nan(x), x, select(*low < x, x, *low)) : above(x, *low);
+  if (high) x = x.is_float() ? select(is_nan(x), x, select(*high > x, x, *high)) : below(x, *high);
+  return x;
+}
+
+Scalar shifted_left(Scalar x, Scalar y) {
+  const int64_t width = 8 * static_cast<int64_t>(c10::elementSize(x.dtype()));
+  const Scalar outside = (y < 0) | (y >= width);
+  return select(outside, x.like(0), x << select(outside, x.like(0), y));
+}
+
+Scalar shifted_right(Scalar x, Scalar y) {
+  const int64_t width = 8 * static_cast<int64_t>(c10::elementSize(x.dtype()));
+  const Scalar outside = (y < 0) | (y >= width);
+  // Of signed integers, the sign alone is left.
+  const Scalar most = x.like(x.is_signed() ? width - 1 : 0);
+  const Scalar shifted = x >> select(outside, most, y);
+  return x.is_signed() ? shifted : select(outside, x.like(0), shifted);
+}
+
+}  // namespace fulgurite::catalogue_families::rules

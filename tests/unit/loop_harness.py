@@ -1,0 +1,68 @@
+"""Captures a function as one loop program, compiles the texts of many at once, and runs them."""
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import torch
+
+from fulgurite import _C
+
+COMPILER = shutil.which("clang++-19")
+FLAGS = ("-std=c++20", "-O2", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-w")
+
+
+def capture(function, inputs):
+    tracer = _C.Tracer()
+    with torch.no_grad():
+        traced = [tracer.input(x, f"x{i}") for i, x in enumerate(inputs)]
+        with tracer:
+            results = function(*traced)
+        results = [results] if isinstance(results, torch.Tensor) else list(results)
+        return tracer.finish(results).trace
+
+
+def lower(function, inputs):
+    """The loop program; raises Unsupported."""
+    return _C.loops.lower(capture(function, inputs))
+
+
+class Kernels:
+    """Machine code by text. Texts are collected by `add`, and compiled together when first run."""
+
+    def __init__(self, vector_bytes=64):
+        self.vector_bytes = vector_bytes
+        self.names, self.pending, self.addresses = {}, {}, {}
+
+    def add(self, program):
+        body = program.cpu("NAME", self.vector_bytes)
+        name = self.names.setdefault(body, f"k{hashlib.sha1(body.encode()).hexdigest()[:12]}")
+        if name not in self.addresses:
+            self.pending[name] = body.replace("NAME", name)
+        return name
+
+    def compile(self):
+        texts, self.pending = self.pending, {}
+        parts = [f"namespace n_{name} {{\n{text}}}\n" for name, text in texts.items()]
+        undefine = "#undef INL\n#undef BITS\n#undef FMA\n#undef INF\n#undef NAN\n"
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "kernels.cpp")
+            source.write_text(undefine.join(parts))
+            library = Path(folder, "kernels.so")
+            command = [COMPILER, *FLAGS, str(source), "-o", str(library), "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr[:4000]
+            loaded = ctypes.CDLL(str(library))
+        for name in texts:
+            self.addresses[name] = ctypes.cast(getattr(loaded, name), ctypes.c_void_p).value
+
+    def run(self, program, inputs, chunk=0):
+        name = self.add(program)
+        if name not in self.addresses:
+            self.compile()
+        outputs = program.allocate()
+        program.run_in(self.addresses[name], inputs, outputs, chunk)
+        return outputs
