@@ -11,6 +11,7 @@
 #include <ATen/core/op_registration/infer_schema.h>
 
 #include "ops/pointwise_rule.h"
+#include "ops/row_rule.h"
 
 namespace fulgurite {
 
@@ -44,6 +45,7 @@ struct OpRecord {
   // on it.
   bool checks_data = false;
   PointwiseRule pointwise{};  // what it computes of each element, if it maps elements
+  RowRule row{};              // what it computes of each row, if it reduces
   MetaRule meta{};            // where torch's own meta kernel is in Python
 };
 

@@ -3,6 +3,9 @@
 #include <bit>
 #include <cmath>
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
 #include "base/error.h"
 
 namespace fulgurite {
@@ -11,10 +14,10 @@ namespace {
 using c10::ScalarType;
 
 constexpr std::array kNames{
-    "acos", "acosh", "asin",  "asinh", "atan",      "atan2",     "atanh", "ceil", "cos",
-    "cosh", "erf",   "erfc",  "exp",   "exp2",      "expm1",     "floor", "fmod", "hypot",
-    "log",  "log10", "log1p", "log2",  "nearbyint", "nextafter", "pow",   "sin",  "sinh",
-    "sqrt", "tan",   "tanh",  "trunc", "gelu_tanh", "sigmoid",   "silu"};
+    "acos", "acosh", "asin",  "asinh", "atan",         "atan2",     "atanh",   "ceil", "cos",
+    "cosh", "erf",   "erfc",  "exp",   "exp2",         "expm1",     "floor",   "fmod", "hypot",
+    "log",  "log10", "log1p", "log2",  "nearbyint",    "nextafter", "pow",     "sin",  "sinh",
+    "sqrt", "tan",   "tanh",  "trunc", "exp_negative", "gelu_tanh", "sigmoid", "silu"};
 static_assert(kNames.size() == static_cast<size_t>(Function::count_));
 
 // An integer as a value of `dtype` holds it.
@@ -166,6 +169,13 @@ Scalar bits(Scalar x, ScalarType dtype) {
 
 Scalar round_to(Scalar x, ScalarType narrow) {
   require(x.dtype() == ScalarType::Float && computed_in(narrow) != narrow, "f32 to a narrow float");
+  if (const ScalarNode* known = as_constant(x)) {
+    const auto value = static_cast<float>(double_of(*known));
+    const bool half = narrow == ScalarType::Half;
+    const float rounded =
+        half ? static_cast<float>(c10::Half(value)) : static_cast<float>(c10::BFloat16(value));
+    return constant(*x.graph, x.dtype(), static_cast<double>(rounded));
+  }
   return add(x, {.prim = Prim::Round,
                  .dtype = x.dtype(),
                  .at = static_cast<int32_t>(narrow),

@@ -20,6 +20,7 @@ enum class Function : uint8_t {
   acos, acosh, asin, asinh, atan, atan2, atanh, ceil, cos, cosh, erf, erfc, exp, exp2, expm1,
   floor, fmod, hypot, log, log10, log1p, log2, nearbyint, nextafter, pow, sin, sinh, sqrt, tan,
   tanh, trunc,
+  exp_negative,  // exp(x) for x <= 0; 0 where the result would be no normal number
   gelu_tanh,  // x / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3)))
   sigmoid,    // 1 / (1 + exp(-x))
   silu,       // x / (1 + exp(-x))
@@ -35,6 +36,7 @@ int arity_of(Function f);
 enum class Prim : uint8_t {
   Constant,  // of `dtype`
   Load,      // the access `at`, at the current place of the loop; args: offset (i64), guard
+  Count,     // how many elements the reductions of a row go through; at: 1 if sampled; i64
   Index,     // the place along loop dimension `at`, i64
   Reduced,   // the result of reduction `at`, known once its pass is over
   Add, Sub, Mul,

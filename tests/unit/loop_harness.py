@@ -22,7 +22,7 @@ def capture(function, inputs):
         with tracer:
             results = function(*traced)
         results = [results] if isinstance(results, torch.Tensor) else list(results)
-        return tracer.finish(results).trace
+        return _C.passes.functionalise(tracer.finish(results).trace)
 
 
 def lower(function, inputs):

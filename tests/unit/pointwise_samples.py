@@ -90,7 +90,7 @@ SAMPLES = {
     "bitwise_not": [aten.bitwise_not],
     "where.self": [lambda x, y, c: aten.where.self(c.to(torch.bool), x, y)],
     "masked_fill.Scalar": [lambda x, c: aten.masked_fill.Scalar(x, c.to(torch.bool), 3)],
-    "masked_fill.Tensor": [lambda x, c: aten.masked_fill.Tensor(x, c.to(torch.bool), x.flatten()[1])],
+    "masked_fill.Tensor": [lambda x, c, zero_dim: aten.masked_fill.Tensor(x, c.to(torch.bool), zero_dim)],
     "relu": [aten.relu],
     "hardtanh": [lambda x: aten.hardtanh(x), lambda x: aten.hardtanh(x, -0.3, 2)],
     "hardtanh_backward": [lambda g, x: aten.hardtanh_backward(g, x, -0.3, 2)],
@@ -100,7 +100,7 @@ SAMPLES = {
     "hardswish_backward": [lambda g, x: aten.hardswish_backward(g, x)],
     "log_sigmoid_forward": [lambda x: aten.log_sigmoid_forward(x)[0]],
     "log_sigmoid_backward": [
-        lambda g, x: aten.log_sigmoid_backward(g, x, aten.log_sigmoid_forward(x)[1])
+        lambda g, x, b: aten.log_sigmoid_backward(g, x, b)
     ],
     "mish": [aten.mish],
     "mish_backward": [lambda g, x: aten.mish_backward(g, x)],
@@ -154,7 +154,10 @@ SAMPLES = {
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _op = getattr(aten, _name)
     SAMPLES[_name + ".Tensor"] = [lambda x, y, op=_op: op.Tensor(x, y)]
-    SAMPLES[_name + ".Scalar"] = [lambda x, op=_op: op.Scalar(x, 1), lambda x, op=_op: op.Scalar(x, 0.3)]
+    SAMPLES[_name + ".Scalar"] = [
+        lambda x, op=_op: op.Scalar(x, 1),
+        lambda x, op=_op: op.Scalar(x, 0.3),
+    ]
 for _name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
     _op = getattr(aten, _name)
     SAMPLES[_name + ".Tensor"] = [lambda x, y, op=_op: op.Tensor(x, y)]

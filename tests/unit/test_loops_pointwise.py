@@ -1,7 +1,7 @@
 """Every pointwise rule against eager, over all dtypes, with special values; then layouts."""
 
 import inspect
-import itertools
+from itertools import zip_longest
 
 import pytest
 import torch
@@ -45,8 +45,15 @@ def operands(dtype, count):
     pairs = torch.cartesian_prod(values, values) if count > 1 else torch.stack([values, values], 1)
     generator = torch.Generator().manual_seed(7)
     more = torch.randn(173, generator=generator, dtype=torch.float64) * 3
-    more = (more > 0) if dtype == torch.bool else more.to(dtype if dtype.is_floating_point else torch.int8).to(dtype)
-    columns = [torch.cat([pairs[:, i % 2], more[torch.randperm(173, generator=generator)]]) for i in range(2)]
+    more = (
+        (more > 0)
+        if dtype == torch.bool
+        else more.to(dtype if dtype.is_floating_point else torch.int8).to(dtype)
+    )
+    columns = [
+        torch.cat([pairs[:, i % 2], more[torch.randperm(173, generator=generator)]])
+        for i in range(2)
+    ]
     order = torch.randperm(len(columns[0]), generator=generator)
     return [*columns, columns[0][order]][:count]
 
@@ -55,6 +62,15 @@ def cases():
     for name, functions in SAMPLES.items():
         for i, function in enumerate(functions):
             yield pytest.param(name, function, id=f"{name}-{i}")
+
+
+def inputs_of(function, dtype):
+    inputs = operands(dtype, parameters(function))
+    names = [*inspect.signature(function).parameters] if inspect.isfunction(function) else []
+    return [
+        x.flatten()[3] if name == "zero_dim" else x
+        for name, x in zip_longest(names[: len(inputs)], inputs)
+    ]
 
 
 def parameters(function):
@@ -77,27 +93,60 @@ def kernels(vector_bytes=64):
     return KERNELS.setdefault(vector_bytes, Kernels(vector_bytes))
 
 
-def check_equal(got, expected, exact, what):
-    assert got.dtype == expected.dtype and got.shape == expected.shape, what
+def as_double(t):
+    return t.double() if isinstance(t, torch.Tensor) and t.is_floating_point() else t
+
+
+# Where ATen's vectors and its scalars differ, or it is wrong: what is left out of the comparison.
+def quotient_is_huge(x, y):
+    return (x.double() / y.double()).abs() > 1e15
+
+
+LEFT_OUT = {
+    "remainder.Tensor": quotient_is_huge,
+    "remainder.Scalar_Tensor": lambda x: quotient_is_huge(torch.tensor(7.0), x),
+    "fmod.Tensor": quotient_is_huge,
+    "gelu": lambda x: x == float("inf"),
+}
+ANY_ZERO = {"fmax", "fmin", "softshrink"}
+# Differences of numbers of about 1: errors are those of 1, times the operands.
+CANCELS = {"gelu", "gelu_backward", "silu_backward", "tanh_backward"}
+
+
+def slack(inputs):
+    eps = 8 * torch.finfo(torch.float64 if inputs[0].dtype == torch.float64 else torch.float32).eps
+    product = 1.0
+    for x in inputs:
+        product = product * x.double().abs().clamp(min=1)
+    return eps * product
+
+
+def check_equal(got, expected, exact, name, left_out=None, absolute=0.0):
+    """Equal to eager, or nearer than twice eager's distance to `exact`, in float64."""
+    assert got.dtype == expected.dtype and got.shape == expected.shape, name
     if not got.dtype.is_floating_point:
         wrong = got != expected
-        assert not wrong.any(), f"{what}: {got[wrong][:5]} for {expected[wrong][:5]}"
+        assert not wrong.any(), f"{name}: {got[wrong][:5]} for {expected[wrong][:5]}"
         return
-    wide, reference = got.double(), expected.double()
-    nan = torch.isnan(reference)
-    assert torch.equal(torch.isnan(wide), nan), f"{what}: NaN elsewhere"
+    wide, reference, exact = got.double(), expected.double(), exact.double()
+    both_nan = torch.isnan(wide) & torch.isnan(reference)
     tolerance = TOLERANCE[got.dtype]
     tiny = torch.finfo(got.dtype).tiny * 2
-    close = (wide == reference) | ((wide - reference).abs() <= reference.abs() * tolerance + tiny)
-    assert (close | nan).all(), f"{what}: {wide[~close & ~nan][:5]} for {reference[~close & ~nan][:5]}"
+    close = (wide - reference).abs() <= reference.abs() * tolerance + tiny + absolute
+    better = (wide - exact).abs() <= (reference - exact).abs() * 2
+    fine = (wide == reference) | close | better | both_nan
     zero = (wide == 0) & (reference == 0)
-    signs = torch.signbit(wide) == torch.signbit(reference)
-    assert (signs | ~zero).all(), f"{what}: the sign of a zero"
+    if name.split()[0] not in ANY_ZERO:
+        fine &= (torch.signbit(wide) == torch.signbit(reference)) | ~zero
+    if left_out is not None:
+        fine |= left_out
+    wrong = ~fine
+    assert not wrong.any(), f"{name}: {wide[wrong][:5]} for {reference[wrong][:5]}"
 
 
 def programs(function):
     for dtype in DTYPES:
-        inputs = operands(dtype, parameters(function))
+        inputs = inputs_of(function, dtype)
         try:
             expected = eager(function, inputs)
         except (RuntimeError, NotImplementedError, ValueError):
@@ -112,18 +161,23 @@ def programs(function):
 def compiled(request):
     """All texts of the selected cases, compiled at once."""
     for item in request.session.items:
-        if item.fspath == request.fspath and "function" in getattr(item, "callspec", item).__dict__.get("params", {}):
+        if item.fspath == request.fspath and "function" in getattr(
+            item, "callspec", item
+        ).__dict__.get("params", {}):
             for _, program, _, _ in programs(item.callspec.params["function"]):
                 kernels().add(program)
     kernels().compile()
 
 
-@pytest.mark.parametrize("name, function", cases())
+@pytest.mark.parametrize("name, function", list(cases()))
 def test_rule(name, function):
     tried = 0
     for dtype, program, inputs, expected in programs(function):
         tried += 1
         got = kernels().run(program, inputs, chunk=64)
-        for g, e in zip(got, expected, strict=True):
-            check_equal(g, e, False, f"{name} of {dtype}")
+        exact = eager(function, [as_double(x) for x in inputs])
+        left_out = LEFT_OUT[name](*inputs) if name in LEFT_OUT else None
+        for g, e, x in zip(got, expected, exact, strict=True):
+            absolute = slack(inputs) if name in CANCELS else 0.0
+            check_equal(g, e, x, f"{name} of {dtype}", left_out, absolute)
     assert tried, "no dtype at all"

@@ -48,7 +48,8 @@ INL {0}v {0}_{1}({0}v x{2}) {{
 void use_function(Prelude& prelude, Function f, ScalarType dtype) {
   const std::string name = fmt::format("{}_{}", vector_name(dtype), name_of(f));
   if (dtype == ScalarType::Double) {
-    if (f == Function::sigmoid || f == Function::silu) use_function(prelude, Function::exp, dtype);
+    if (f == Function::sigmoid || f == Function::silu || f == Function::exp_negative)
+      use_function(prelude, Function::exp, dtype);
     if (f == Function::gelu_tanh) use_function(prelude, Function::tanh, dtype);
   }
   if (!prelude.use(name)) prelude.append(name, by_lanes(f, dtype));
@@ -58,42 +59,58 @@ void use_function(Prelude& prelude, Function f, ScalarType dtype) {
 
 CpuBody::CpuBody(const LoopProgram& program, Prelude& prelude)
     : program_(program), prelude_(prelude), gathered_(program.loads.size(), false) {
-  const int32_t inner = program.rank() - 1;
+  const int32_t kept = program.rank() - std::max(1, program.reduced);
+  const auto varies = [&](const Access& access) {
+    return std::any_of(access.strides.begin() + kept, access.strides.end(),
+                       [](int64_t stride) { return stride != 0; });
+  };
   for (const ScalarNode& node : program.statements.nodes()) {
-    bool uniform = true;
-    for (int32_t a : node.args) uniform &= a < 0 || uniform_[a];
-    if (node.prim == Prim::Index) uniform = node.at != inner;
-    if (node.prim == Prim::Index && uniform) outer_indices_.push_back(node.at);
+    bool inner = false;
+    int32_t after = -1;
+    for (int32_t arg : node.args) {
+      if (arg < 0) continue;
+      inner |= inner_[arg];
+      after = std::max(after, after_[arg]);
+    }
+    if (node.prim == Prim::Index) inner = node.at >= kept;
+    if (node.prim == Prim::Index && !inner) outer_indices_.push_back(node.at);
     if (node.prim == Prim::Load) {
       gathered_[node.at] = node.args[0] >= 0 || node.args[1] >= 0;
-      uniform = program.loads[node.at].strides.back() == 0 && !gathered_[node.at];
+      inner |= varies(program.loads[node.at]) || gathered_[node.at];
     }
-    costly_ |= node.prim == Prim::Call && !is_rounding(static_cast<Function>(node.at)) && !uniform;
-    uniform_.push_back(uniform);
+    if (node.prim == Prim::Reduced) after = program.reductions[node.at].pass;
+    costly_ |= node.prim == Prim::Call && !is_rounding(static_cast<Function>(node.at)) && inner;
+    inner_.push_back(inner);
+    after_.push_back(after);
   }
   std::ranges::sort(outer_indices_);
 }
 
 bool CpuBody::any_gather() const { return std::ranges::find(gathered_, true) != gathered_.end(); }
 
-std::string CpuBody::uniform_statements() {
+std::string CpuBody::row_statements(int32_t pass) {
   std::string out;
   for (int32_t i = 0; i < program_.statements.size(); ++i)
-    if (uniform_[i]) out += "  " + line(i);
+    if (!inner_[i] && after_[i] == pass) out += "  " + line(i, {});
   return out;
 }
 
-std::string CpuBody::statements() {
+std::string CpuBody::inner_statements(const std::vector<int32_t>& roots, const Context& context) {
+  std::vector<bool> needed(program_.statements.size(), false);
+  for (int32_t root : roots) needed[root] = true;
+  for (int32_t i = program_.statements.size() - 1; i >= 0; --i)
+    for (int32_t arg : program_.statements[i].args)
+      if (needed[i] && arg >= 0) needed[arg] = true;
   std::string out;
   for (int32_t i = 0; i < program_.statements.size(); ++i)
-    if (!uniform_[i]) out += "    " + line(i);
+    if (needed[i] && inner_[i]) out += "    " + line(i, context);
   return out;
 }
 
-std::string CpuBody::line(int32_t i) {
+std::string CpuBody::line(int32_t i, const Context& context) {
   const ScalarNode& node = program_.statements[i];
   use_type(prelude_, node.dtype);
-  return fmt::format("const {} t{} = {};\n", vector_type(node.dtype), i, value(node));
+  return fmt::format("const {} t{} = {};\n", vector_type(node.dtype), i, value(node, context));
 }
 
 std::string CpuBody::in_memory_type(int32_t statement, ScalarType dtype) {
@@ -107,14 +124,16 @@ std::string CpuBody::arg(const ScalarNode& node, int i) const {
   return fmt::format("t{}", node.args.at(i));
 }
 
-std::string CpuBody::value(const ScalarNode& node) {
+std::string CpuBody::value(const ScalarNode& node, const Context& context) {
   switch (node.prim) {
     case Prim::Constant:
       return literal(node);
     case Prim::Load:
-      return load(node);
+      return load(node, context);
     case Prim::Index:
-      return index(node);
+      return index(node, context);
+    case Prim::Count:
+      return node.at ? "i64(sample)" : "i64(count)";
     case Prim::Reduced:
       return fmt::format("r{}", node.at);
     case Prim::Neg:
@@ -149,30 +168,38 @@ std::string CpuBody::value(const ScalarNode& node) {
   }
 }
 
-std::string CpuBody::load(const ScalarNode& node) {
+std::string CpuBody::load(const ScalarNode& node, const Context& context) {
   const Access& access = program_.loads[node.at];
   use_type(prelude_, access.dtype);
   const int64_t stride = access.strides.back();
   const bool strided = stride != 0 && stride != 1;
+  const std::string pointer = fmt::format("{}{}", context.pointer, node.at);
+  const std::string step = strided ? fmt::format("s{}", node.at) : fmt::format("{}", stride);
+  const std::string place =
+      strided ? fmt::format("{} + {} * {}", pointer, context.index, step)
+              : (stride ? fmt::format("{} + {}", pointer, context.index) : pointer);
   if (gathered_[node.at]) {
     const bool guarded = node.args[1] >= 0;
     prelude_.use(guarded ? "guarded_gather" : "gather");
-    const std::string step = strided ? fmt::format("s{}", node.at) : fmt::format("{}", stride);
     const std::string offset = node.args[0] >= 0 ? arg(node, 0) : "i64v{}";
-    return fmt::format("gather(x{0} + i * {1}, {1}, {2}, {3}active)", node.at, step, offset,
+    return fmt::format("gather({}, {}, {}, {}active)", place, step, offset,
                        guarded ? arg(node, 1) + ", " : "");
   }
-  if (stride == 0) return fmt::format("splat(x{})", node.at);
-  if (stride == 1) return fmt::format("load(x{} + i)", node.at);
+  if (stride == 0) return fmt::format("splat({})", place);
+  if (context.partial) {
+    prelude_.use("load_part");
+    return fmt::format("load_part({}, {}, k)", place, step);
+  }
+  if (stride == 1) return fmt::format("load({})", place);
   prelude_.use("strided_load");
-  return fmt::format("load(x{0} + i * s{0}, s{0})", node.at);
+  return fmt::format("load({}, {})", place, step);
 }
 
-std::string CpuBody::index(const ScalarNode& node) {
+std::string CpuBody::index(const ScalarNode& node, const Context& context) {
   use_type(prelude_, ScalarType::Long);
   if (node.at != program_.rank() - 1) return fmt::format("i64(i{})", node.at);
   prelude_.use("lane_numbers");
-  return "i64(at + i) + lane_numbers()";
+  return fmt::format("i64(at + {}) + lane_numbers()", context.index);
 }
 
 std::string CpuBody::literal(const ScalarNode& node) {

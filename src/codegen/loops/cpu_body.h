@@ -13,9 +13,19 @@ class CpuBody {
  public:
   CpuBody(const LoopProgram& program, Prelude& prelude);
 
-  // Those that are the same at every place of a row, for before the loop; and the others.
-  std::string uniform_statements();
-  std::string statements();
+  // Where inner statements read.
+  struct Context {
+    std::string index = "i";    // of the first lane along the innermost dimension
+    std::string pointer = "x";  // "x", "p": before the number of the load
+    bool partial = false;       // only `k` lanes may be read
+  };
+
+  // Those that are the same at every place of a row and known after a pass of reductions; -1:
+  // before the first.
+  std::string row_statements(int32_t pass);
+  // Those of each place that `roots` need.
+  std::string inner_statements(const std::vector<int32_t>& roots, const Context& context);
+  bool is_inner(int32_t statement) const { return inner_[statement]; }
 
   // A statement as it goes into memory of a dtype.
   std::string in_memory_type(int32_t statement, c10::ScalarType dtype);
@@ -29,10 +39,10 @@ class CpuBody {
   bool is_costly() const { return costly_; }
 
  private:
-  std::string line(int32_t i);
-  std::string value(const ScalarNode& node);
-  std::string load(const ScalarNode& node);
-  std::string index(const ScalarNode& node);
+  std::string line(int32_t i, const Context& context);
+  std::string value(const ScalarNode& node, const Context& context);
+  std::string load(const ScalarNode& node, const Context& context);
+  std::string index(const ScalarNode& node, const Context& context);
   std::string literal(const ScalarNode& node);
   std::string infix(const ScalarNode& node);
   std::string comparison(const ScalarNode& node);
@@ -41,7 +51,8 @@ class CpuBody {
 
   const LoopProgram& program_;
   Prelude& prelude_;
-  std::vector<bool> uniform_, gathered_;
+  std::vector<bool> inner_, gathered_;
+  std::vector<int32_t> after_;  // the pass after which a statement of the row is known
   std::vector<int32_t> outer_indices_;
   bool costly_ = false;
 };

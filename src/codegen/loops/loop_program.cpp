@@ -9,10 +9,14 @@ namespace fulgurite {
 namespace {
 
 constexpr std::array kPrims{
-    "constant",   "load",  "index",     "reduced", "add",     "fma",  "sub",   "mul", "div",
-    "rem",        "neg",   "not",       "and",     "or",      "xor",  "shl",   "shr", "less",
-    "less_equal", "equal", "not_equal", "select",  "convert", "bits", "round", "call"};
+    "constant", "load", "count", "index", "reduced", "+",       "-",    "*",     "fma",
+    "/",        "%",    "-",     "~",     "&",       "|",       "^",    "<<",    ">>",
+    "<",        "<=",   "==",    "!=",    "select",  "convert", "bits", "round", "call"};
 static_assert(kPrims.size() == static_cast<size_t>(Prim::Call) + 1);
+
+constexpr std::array kReductions{
+    "the sum",     "the product",         "the maximum",         "the minimum",
+    "the maximum", "whether any is true", "whether all are true"};
 
 std::string name_of(c10::ScalarType dtype) { return std::string(c10::getDtypeNames(dtype).first); }
 
@@ -26,6 +30,8 @@ std::string statement_text(const ScalarNode& node) {
     case Prim::Load:
       head = fmt::format("load x{}", node.at);
       break;
+    case Prim::Count:
+      return node.at ? "count of the sample" : "count";
     case Prim::Index:
       return fmt::format("index of loop {}", node.at);
     case Prim::Reduced:
@@ -39,6 +45,8 @@ std::string statement_text(const ScalarNode& node) {
     default:
       break;
   }
+  const bool is_sign = head.size() <= 2 && node.args[1] >= 0;
+  if (is_sign) return fmt::format("t{} {} t{}", node.args[0], head, node.args[1]);
   for (int32_t a : node.args)
     if (a >= 0) head += fmt::format(" t{}", a);
   return head;
@@ -75,8 +83,10 @@ int64_t LoopProgram::bytes() const {
 }
 
 std::string to_text(const LoopProgram& program) {
-  std::string out = fmt::format("# {}\nloop over [{}]\n", fmt::join(program.operators, ", "),
+  std::string out = fmt::format("# {}\nloop over [{}]", fmt::join(program.operators, ", "),
                                 fmt::join(program.sizes, ", "));
+  if (program.reduced) out += fmt::format(", the innermost {} reduced", program.reduced);
+  out += "\n";
   for (size_t i = 0; i < program.loads.size(); ++i)
     out += fmt::format("  x{}: {}\n", i, access_text(program, program.loads[i]));
   for (int32_t i = 0; i < program.statements.size(); ++i)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/types.h"
+#include "ops/row_rule.h"
 #include "ops/scalar.h"
 
 namespace fulgurite {
@@ -31,11 +32,12 @@ struct Store {
 };
 
 struct Reduction {
-  enum class Kind : uint8_t { Sum, Product, Maximum, Minimum, Any, All, ArgMaximum, ArgMinimum };
-  Kind kind = Kind::Sum;
-  int32_t statement = 0;  // what is reduced
-  int32_t pass = 0;
-  c10::ScalarType dtype = c10::ScalarType::Float;  // of the result
+  ReductionKind kind = ReductionKind::Sum;
+  int32_t statement = 0;  // what is reduced, in the dtype of the result
+  bool sampled = false;   // over the first kSampled elements of a row alone
+  int32_t pass = 0;       // after all passes whose results it needs
+
+  bool operator==(const Reduction&) const = default;
 };
 
 struct LoopProgram {

@@ -11,6 +11,7 @@
 #include "codegen/loops/place.h"
 #include "codegen/loops/prune.h"
 #include "codegen/loops/region.h"
+#include "codegen/loops/rows.h"
 
 namespace fulgurite {
 namespace {
@@ -25,42 +26,79 @@ RuleArg constant_arg(const c10::IValue& value) {
 
 class Lowering {
  public:
-  Lowering(const Region& region, c10::ArrayRef<ValueId> outputs) : region_(region) {
+  Lowering(const Region& region, c10::ArrayRef<ValueId> outputs)
+      : region_(region), rows_(rows_of(region)) {
     const TensorType& first = region.type(outputs.at(0));
-    for (ValueId id : outputs)
-      if (region.type(id).sizes != first.sizes) throw Unsupported("outputs of several shapes");
-    choose_loops(first);
+    choose_loops(rows_ ? region.type(rows_->input) : first);
     program_.inputs = static_cast<int32_t>(region.inputs.size());
     program_.outputs = static_cast<int32_t>(outputs.size());
     program_.operators = region.operators;
     for (ValueId id : outputs) add_store(id);
+    order_passes(program_);
   }
 
   LoopProgram finish() && {
     prune(program_);
     collapse(program_);
+    for (const ScalarNode& node : graph().nodes())
+      if (program_.reduced && node.prim == Prim::Load && (node.args[0] >= 0 || node.args[1] >= 0))
+        throw Unsupported("a reduction of gathered elements");
     return std::move(program_);
   }
 
  private:
-  // Dimensions of more than one element, in the order in which the output lies in memory.
-  void choose_loops(const TensorType& output) {
-    std::vector<size_t> order(output.sizes.size());
+  // Dimensions of more than one element, in the order in which they lie in memory; reduced ones are
+  // innermost.
+  void choose_loops(const TensorType& domain) {
+    std::vector<size_t> order(domain.sizes.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::erase_if(order, [&](size_t d) { return output.sizes[d] == 1; });
-    std::ranges::stable_sort(order, std::greater{}, [&](size_t d) { return output.strides[d]; });
-    for (size_t d : order) program_.sizes.push_back(output.sizes[d]);
-    if (order.empty()) program_.sizes.push_back(1);
+    std::erase_if(order, [&](size_t d) { return domain.sizes[d] == 1; });
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+      if (is_reduced(a) != is_reduced(b)) return is_reduced(b);
+      return domain.strides[a] > domain.strides[b];
+    });
+    for (size_t d : order) {
+      program_.sizes.push_back(domain.sizes[d]);
+      program_.reduced += is_reduced(d);
+    }
+    // A row of one element is a row all the same.
+    if (order.empty() || (rows_ && program_.reduced == 0)) program_.sizes.push_back(1);
+    if (rows_ && program_.reduced == 0) program_.reduced = 1;
     const size_t rank = program_.sizes.size();
-    domain_.assign(output.sizes.size(), constant_index(0, rank));
+    domain_.assign(domain.sizes.size(), constant_index(0, rank));
     for (size_t i = 0; i < order.size(); ++i) domain_[order[i]] = loop_index(i, rank);
+    domain_sizes_ = domain.sizes;
+  }
+
+  bool is_reduced(size_t d) const { return rows_ && rows_->reduced[d]; }
+
+  // Where an output is written: at every place, or once a row.
+  Place place_of(const TensorType& type, bool& per_row) const {
+    if (type.sizes == domain_sizes_) return domain_;
+    if (!rows_) throw Unsupported("outputs of several shapes");
+    per_row = true;
+    Place place;
+    for (size_t d = 0; d < domain_.size(); ++d) {
+      const bool kept = type.sizes.size() == domain_.size();
+      if (!is_reduced(d)) place.push_back(domain_[d]);
+      if (is_reduced(d) && kept) place.push_back(constant_index(0, program_.sizes.size()));
+    }
+    Dims expected;
+    for (size_t d = 0; d < domain_.size(); ++d) {
+      if (!is_reduced(d)) expected.push_back(domain_sizes_[d]);
+      if (is_reduced(d) && type.sizes.size() == domain_.size()) expected.push_back(1);
+    }
+    if (expected != type.sizes) throw Unsupported("outputs of several shapes");
+    return place;
   }
 
   void add_store(ValueId id) {
     const TensorType& type = region_.type(id);
-    const Scalar value = value_at(id, domain_);
+    bool per_row = false;
+    const Place place = place_of(type, per_row);
+    const Scalar value = value_at(id, place);
     const auto buffer = program_.inputs + static_cast<int32_t>(program_.stores.size());
-    program_.stores.push_back({access(buffer, type, domain_).first, value.node});
+    program_.stores.push_back({access(buffer, type, place).first, value.node, per_row});
   }
 
   // The access to a tensor at a place, and what is to be added to its offset.
@@ -107,9 +145,10 @@ class Lowering {
   }
 
   Scalar apply(const Producer& producer, const TensorType& type, const Place& place) {
+    if (producer.record->row) return apply_row(producer, type, place);
     const PointwiseRule& rule = producer.record->pointwise;
     std::vector<RuleArg> args;
-    for (const Arg& arg : producer.call->args) args.push_back(operand(arg, rule, place));
+    for (const Arg& arg : producer.call->args) args.push_back(operand(arg, rule.jumps, place));
     const RuleCall call{.graph = &graph(),
                         .nominal = nominal_dtype(*region_.trace, *producer.call, rule),
                         .rounds_numbers = rule.rounds_numbers,
@@ -118,7 +157,58 @@ class Lowering {
     return convert(rule.run(call)[producer.result], computed_in(type.dtype));
   }
 
-  RuleArg operand(const Arg& arg, const PointwiseRule& rule, const Place& place) {
+  Scalar apply_row(const Producer& producer, const TensorType& type, const Place& place) {
+    if (producer.record->row.reduces == Reduces::Trailing && numel(region_.type(rows_->input)) == 0)
+      throw Unsupported("normalised rows without elements");
+    if (producer.call != rows_->first && reduced_dims(region_, producer) != rows_->reduced)
+      throw Unsupported("reductions over several dimensions");
+    if (region_.type(rows_->input).sizes != input_of(region_, *producer.call).sizes)
+      throw Unsupported("reductions of several shapes");
+    bool per_row = false;
+    if (place_of(type, per_row) != place && !is_row_place(type, place))
+      throw Unsupported("the result of a reduction is read at other places");
+    std::vector<RuleArg> args;
+    for (const Arg& arg : producer.call->args) args.push_back(operand(arg, false, domain_));
+    RowRuleCall call;
+    call.graph = &graph();
+    call.nominal = nominal_of_row(producer);
+    call.args = args;
+    call.reduction = [&](ReductionKind kind, Scalar x, bool sampled) {
+      return reduction({kind, x.node, sampled, 0});
+    };
+    call.count = [&](ScalarType dtype, bool sampled) {
+      const Scalar n{
+          &graph(),
+          graph().add({.prim = Prim::Count, .dtype = ScalarType::Long, .at = sampled ? 1 : 0})};
+      return convert(n, dtype);
+    };
+    return convert(producer.record->row.run(call)[producer.result], computed_in(type.dtype));
+  }
+
+  // What a reduction is computed in: the first result's dtype; of bools, that of the argument.
+  ScalarType nominal_of_row(const Producer& producer) const {
+    return region_.type(producer.call->results.at(0).values.at(0)).dtype;
+  }
+
+  // A result per row, read where it is broadcast over the row.
+  bool is_row_place(const TensorType& type, const Place& place) const {
+    if (type.sizes.size() != domain_.size()) return false;
+    for (size_t d = 0; d < place.size(); ++d)
+      if (is_reduced(d) ? !place[d].is_constant() : place[d] != domain_[d]) return false;
+    return true;
+  }
+
+  Scalar reduction(const Reduction& wanted) {
+    auto& all = program_.reductions;
+    const auto known = std::ranges::find(all, wanted);
+    const auto number = static_cast<int32_t>(known - all.begin());
+    if (known == all.end()) all.push_back(wanted);
+    return {&graph(),
+            graph().add(
+                {.prim = Prim::Reduced, .dtype = graph()[wanted.statement].dtype, .at = number})};
+  }
+
+  RuleArg operand(const Arg& arg, bool jumps, const Place& place) {
     if (arg.kind == Arg::Kind::Constant) return constant_arg(arg.constant);
     static const c10::IValue none;
     if (arg.kind == Arg::Kind::ValueList) throw Unsupported("a list of tensors");
@@ -126,7 +216,7 @@ class Lowering {
     const TensorType& type = region_.type(arg.values[0]);
     Scalar value = value_at(arg.values[0], broadcast(type, place));
     const Prim made_by = graph()[value.node].prim;
-    if (rule.jumps && computed_in(type.dtype) != type.dtype && made_by != Prim::Load)
+    if (jumps && computed_in(type.dtype) != type.dtype && made_by != Prim::Load)
       value = round_to(value, type.dtype);
     return {value, type.dtype, type.sizes.empty(), nullptr};
   }
@@ -143,6 +233,8 @@ class Lowering {
   }
 
   const Region& region_;
+  const std::optional<Rows> rows_;
+  Dims domain_sizes_;
   LoopProgram program_;
   Place domain_;  // of an element of the outputs
   std::map<std::pair<ValueId, std::vector<int64_t>>, int32_t> known_;

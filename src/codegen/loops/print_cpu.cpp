@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "codegen/loops/cpu_access.h"
 #include "codegen/loops/cpu_body.h"
 #include "codegen/loops/cpu_types.h"
+#include "codegen/loops/print_cpu_rows.h"
 
 namespace fulgurite {
 namespace {
@@ -15,8 +17,9 @@ class PointwisePrinter {
  public:
   PointwisePrinter(const LoopProgram& program, int vector_bytes)
       : program_(program),
+        at_(program),
         lanes_(lanes_of(program, vector_bytes)),
-        prelude_(vector_bytes),
+        prelude_(vector_bytes, lanes_),
         body_(program, prelude_) {
     prelude_.use("mask");
   }
@@ -30,27 +33,21 @@ class PointwisePrinter {
   }
 
  private:
-  size_t accesses() const { return program_.loads.size() + program_.stores.size(); }
-  bool is_store(size_t i) const { return i >= program_.loads.size(); }
-  const Access& access(size_t i) const {
-    return is_store(i) ? program_.stores[i - program_.loads.size()].access : program_.loads[i];
-  }
-  int64_t stride(size_t i) const { return access(i).strides.back(); }
-  bool is_strided(size_t i) const { return stride(i) != 0 && stride(i) != 1; }
   // Reads by an index of its own.
-  bool is_gathered(size_t i) const { return !is_store(i) && body_.gathers(static_cast<int>(i)); }
-  std::string pointer(size_t i) const {
-    return is_store(i) ? fmt::format("y{}", i - program_.loads.size()) : fmt::format("x{}", i);
+  bool is_gathered(size_t i) const {
+    return !at_.is_store(i) && body_.gathers(static_cast<int>(i));
   }
-  std::string pointer_type(size_t i) const {
-    return fmt::format("{}{}*", is_store(i) ? "" : "const ", element_type(access(i).dtype));
+  std::vector<int32_t> roots() const {
+    std::vector<int32_t> all;
+    for (const Store& store : program_.stores) all.push_back(store.statement);
+    return all;
   }
 
   std::string parameters() const {
     std::string out;
-    for (size_t i = 0; i < accesses(); ++i) {
-      out += fmt::format("{} {}, ", pointer_type(i), pointer(i));
-      if (is_strided(i)) out += fmt::format("long s{}, ", i);
+    for (size_t i = 0; i < at_.count(); ++i) {
+      out += fmt::format("{} {}, ", at_.pointer_type(i), at_.pointer(i));
+      if (at_.is_strided(i)) out += fmt::format("long s{}, ", i);
     }
     for (int32_t d : body_.outer_indices()) out += fmt::format("long i{}, ", d);
     return out + "long at, long n";
@@ -58,26 +55,26 @@ class PointwisePrinter {
 
   // With a count of lanes that are to be read, where reads could be out of bounds.
   std::string vectors(std::string_view name, bool streaming) {
-    for (size_t i = 0; i < accesses(); ++i) use_type(prelude_, access(i).dtype);
+    for (size_t i = 0; i < at_.count(); ++i) use_type(prelude_, at_[i].dtype);
     std::string out = fmt::format("static __attribute__((noinline)) void {}({}{}) {{\n", name,
                                   parameters(), body_.any_gather() ? ", long active" : "");
-    out += body_.uniform_statements();
+    out += body_.row_statements(-1);
     out += fmt::format("  for (long i = 0; i < n; i += {}) {{\n", lanes_);
-    out += body_.statements();
+    out += body_.inner_statements(roots(), {});
     for (const Store& store : program_.stores) out += stored(store, streaming);
     return out + "  }\n}\n";
   }
 
   std::string stored(const Store& store, bool streaming) {
-    const size_t i = program_.loads.size() + static_cast<size_t>(&store - program_.stores.data());
+    const size_t i = at_.first_store() + static_cast<size_t>(&store - program_.stores.data());
     const std::string value = body_.in_memory_type(store.statement, store.access.dtype);
     if (streaming)
-      return fmt::format("    __builtin_nontemporal_store({1}, ({2}*)({0} + i));\n", pointer(i),
+      return fmt::format("    __builtin_nontemporal_store({1}, ({2}*)({0} + i));\n", at_.pointer(i),
                          value, vector_type(store.access.dtype));
-    if (stride(i) == 1) return fmt::format("    store({} + i, {});\n", pointer(i), value);
-    require(stride(i) != 0, "a result without room for its elements");
+    if (at_.stride(i) == 1) return fmt::format("    store({} + i, {});\n", at_.pointer(i), value);
+    require(at_.stride(i) != 0, "a result without room for its elements");
     prelude_.use("strided_store");
-    return fmt::format("    store({0} + i * s{1}, s{1}, {2});\n", pointer(i), i, value);
+    return fmt::format("    store({0} + i * s{1}, s{1}, {2});\n", at_.pointer(i), i, value);
   }
 
   // Worth a loop of its own only where memory is what bounds it, and possible only where whole
@@ -93,14 +90,14 @@ class PointwisePrinter {
 
   std::string arguments(bool staged, std::string_view at, std::string_view n) const {
     std::string out;
-    for (size_t i = 0; i < accesses(); ++i) {
-      const bool in_stage = staged && (is_store(i) || (stride(i) != 0 && !is_gathered(i)));
-      const std::string moved = is_gathered(i) && staged && stride(i) != 0
-                                    ? fmt::format("{} + whole{}", pointer(i),
-                                                  is_strided(i) ? fmt::format(" * s{}", i) : "")
-                                    : pointer(i);
-      out += in_stage ? fmt::format("stage_{}, ", pointer(i)) : moved + ", ";
-      if (is_strided(i)) out += in_stage ? "1, " : fmt::format("s{}, ", i);
+    for (size_t i = 0; i < at_.count(); ++i) {
+      const bool in_stage = staged && (at_.is_store(i) || (at_.stride(i) != 0 && !is_gathered(i)));
+      const std::string moved = is_gathered(i) && staged && at_.stride(i) != 0
+                                    ? fmt::format("{} + whole{}", at_.pointer(i),
+                                                  at_.is_strided(i) ? fmt::format(" * s{}", i) : "")
+                                    : at_.pointer(i);
+      out += in_stage ? fmt::format("stage_{}, ", at_.pointer(i)) : moved + ", ";
+      if (at_.is_strided(i)) out += in_stage ? "1, " : fmt::format("s{}, ", i);
     }
     for (int32_t d : body_.outer_indices()) out += fmt::format("i{}, ", d);
     return out + fmt::format("{}, {}", at, n);
@@ -113,40 +110,40 @@ class PointwisePrinter {
     const std::string_view all = body_.any_gather() ? ", L" : "";
     out += fmt::format("  if (whole) vectors({}{});\n", arguments(false, "at", "whole"), all);
     out += "  if (!rest) return;\n";
-    for (size_t i = 0; i < accesses(); ++i) out += staged(i);
+    for (size_t i = 0; i < at_.count(); ++i) out += staged(i);
     out += fmt::format("  vectors({}{});\n", arguments(true, "at + whole", "L"),
                        body_.any_gather() ? ", rest" : "");
-    for (size_t i = program_.loads.size(); i < accesses(); ++i)
-      out += fmt::format("  unstage({0} + whole{1}, {2}, stage_{0}, rest);\n", pointer(i),
-                         is_strided(i) ? fmt::format(" * s{}", i) : "", step(i));
+    for (size_t i = at_.first_store(); i < at_.count(); ++i)
+      out += fmt::format("  unstage({0} + whole{1}, {2}, stage_{0}, rest);\n", at_.pointer(i),
+                         at_.is_strided(i) ? fmt::format(" * s{}", i) : "", step(i));
     return out + "}\n";
   }
-  std::string step(size_t i) const { return is_strided(i) ? fmt::format("s{}", i) : "1"; }
+  std::string step(size_t i) const { return at_.is_strided(i) ? fmt::format("s{}", i) : "1"; }
   std::string staged(size_t i) const {
-    if (!is_store(i) && (stride(i) == 0 || is_gathered(i))) return "";
-    std::string out = fmt::format("  {} stage_{}[L];\n", element_type(access(i).dtype), pointer(i));
-    if (is_store(i)) return out;
-    return out + fmt::format("  stage(stage_{0}, {0} + whole{1}, {2}, rest);\n", pointer(i),
-                             is_strided(i) ? fmt::format(" * s{}", i) : "", step(i));
+    if (!at_.is_store(i) && (at_.stride(i) == 0 || is_gathered(i))) return "";
+    std::string out =
+        fmt::format("  {} stage_{}[L];\n", element_type(at_[i].dtype), at_.pointer(i));
+    if (at_.is_store(i)) return out;
+    return out + fmt::format("  stage(stage_{0}, {0} + whole{1}, {2}, rest);\n", at_.pointer(i),
+                             at_.is_strided(i) ? fmt::format(" * s{}", i) : "", step(i));
   }
 
   // The pointer of an access at the first place of a row.
   std::string at_row(size_t i) const {
     const int32_t inner = program_.rank() - 1;
-    std::string out = pointer(i);
+    std::string out = at_.pointer(i);
     for (int32_t d = 0; d < inner; ++d)
-      if (body_.rank() > 1)
-        out += fmt::format(" + i{} * strides[{}]", d, i * program_.sizes.size() + d);
-    if (stride(i) == 1) out += " + at";
-    if (is_strided(i)) out += fmt::format(" + at * s{}", i);
+      if (body_.rank() > 1) out += fmt::format(" + i{} * {}", d, at_.stride_text(i, d));
+    if (at_.stride(i) == 1) out += " + at";
+    if (at_.is_strided(i)) out += fmt::format(" + at * s{}", i);
     return out;
   }
 
   std::string call_of_row(std::string_view function, std::string_view n) const {
     std::string out = fmt::format("{}(", function);
-    for (size_t i = 0; i < accesses(); ++i) {
+    for (size_t i = 0; i < at_.count(); ++i) {
       out += at_row(i) + ", ";
-      if (is_strided(i)) out += fmt::format("s{}, ", i);
+      if (at_.is_strided(i)) out += fmt::format("s{}, ", i);
     }
     for (int32_t d : body_.outer_indices()) out += fmt::format("i{}, ", d);
     return out + fmt::format("at, {});", n);
@@ -156,15 +153,9 @@ class PointwisePrinter {
     const int32_t inner = program_.rank() - 1;
     std::string out = fmt::format(
         "extern \"C\" void {}(const KernelArgs* args, long begin, long end) {{\n", name);
-    out += "  const long* strides = args->strides;\n";
-    for (size_t i = 0; i < accesses(); ++i) {
-      out += fmt::format("  {0} {1} = ({0})args->pointers[{2}];\n", pointer_type(i), pointer(i), i);
-      if (is_strided(i))
-        out += fmt::format("  const long s{} = strides[{}];\n", i,
-                           i * program_.sizes.size() + static_cast<size_t>(inner));
-    }
+    out += at_.from_arguments();
     if (inner == 0) return out + one_row() + "}\n";
-    out += fmt::format("  const long* sizes = args->sizes;\n  const long n = sizes[{}];\n", inner);
+    out += fmt::format("  const long n = sizes[{}];\n", inner);
     out += "  long at = begin % n, q = begin / n;\n";
     for (int32_t d = inner - 1; d >= 0; --d)
       out += d ? fmt::format("  long i{0} = q % sizes[{0}];\n  q /= sizes[{0}];\n", d)
@@ -185,8 +176,8 @@ class PointwisePrinter {
     std::string out = "  long at = begin;\n";
     if (streams()) {
       std::string aligned = "args->streaming";
-      for (size_t i = program_.loads.size(); i < accesses(); ++i)
-        aligned += fmt::format(" && !((long)({} + at) & {})", pointer(i), lanes_ * 4 - 1);
+      for (size_t i = at_.first_store(); i < at_.count(); ++i)
+        aligned += fmt::format(" && !((long)({} + at) & {})", at_.pointer(i), lanes_ * 4 - 1);
       out += fmt::format("  if ({}) {{\n    const long whole = (end - begin) & -{}l;\n", aligned,
                          lanes_);
       out += "    if (whole) " + call_of_row("streaming_vectors", "whole") +
@@ -196,6 +187,7 @@ class PointwisePrinter {
   }
 
   const LoopProgram& program_;
+  CpuAccesses at_;
   int lanes_;
   Prelude prelude_;
   CpuBody body_;
@@ -204,6 +196,7 @@ class PointwisePrinter {
 }  // namespace
 
 std::string print_cpu(const LoopProgram& program, std::string_view name, int vector_bytes) {
+  if (program.reduced) return print_cpu_rows(program, name, vector_bytes);
   return PointwisePrinter(program, vector_bytes).print(name, vector_bytes);
 }
 

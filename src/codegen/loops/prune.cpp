@@ -6,10 +6,13 @@ namespace {
 std::vector<bool> live_statements(const LoopProgram& program) {
   std::vector<bool> live(program.statements.size(), false);
   for (const Store& store : program.stores) live[store.statement] = true;
-  for (const Reduction& reduction : program.reductions) live[reduction.statement] = true;
-  for (int32_t i = program.statements.size() - 1; i >= 0; --i)
-    for (int32_t arg : program.statements[i].args)
-      if (live[i] && arg >= 0) live[arg] = true;
+  for (int32_t i = program.statements.size() - 1; i >= 0; --i) {
+    if (!live[i]) continue;
+    const ScalarNode& node = program.statements[i];
+    if (node.prim == Prim::Reduced) live[program.reductions[node.at].statement] = true;
+    for (int32_t arg : node.args)
+      if (arg >= 0) live[arg] = true;
+  }
   return live;
 }
 
@@ -18,7 +21,9 @@ std::vector<bool> live_statements(const LoopProgram& program) {
 void prune(LoopProgram& program) {
   const std::vector<bool> live = live_statements(program);
   std::vector<int32_t> statement(live.size(), -1), load(program.loads.size(), -1);
+  std::vector<int32_t> reduction(program.reductions.size(), -1);
   std::vector<Access> loads;
+  std::vector<Reduction> reductions;
   ScalarGraph kept;
   for (int32_t i = 0; i < program.statements.size(); ++i) {
     if (!live[i]) continue;
@@ -32,11 +37,18 @@ void prune(LoopProgram& program) {
       }
       node.at = load[node.at];
     }
+    if (node.prim == Prim::Reduced) {
+      if (reduction[node.at] < 0) {
+        reduction[node.at] = static_cast<int32_t>(reductions.size());
+        reductions.push_back(program.reductions[node.at]);
+        reductions.back().statement = statement[reductions.back().statement];
+      }
+      node.at = reduction[node.at];
+    }
     statement[i] = kept.add(node);
   }
   for (Store& store : program.stores) store.statement = statement[store.statement];
-  for (Reduction& reduction : program.reductions)
-    reduction.statement = statement[reduction.statement];
+  program.reductions = std::move(reductions);
   program.loads = std::move(loads);
   program.statements = std::move(kept);
 }

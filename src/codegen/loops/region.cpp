@@ -13,9 +13,10 @@ namespace {
 
 using c10::ScalarType;
 
-bool has_form(const OpRecord* record) { return record && record->pointwise; }
+bool has_form(const OpRecord* record) { return record && (record->pointwise || record->row); }
 
 void add_producers(Region& region, const Call& call, const OpRecord* record) {
+  if (record->row) region.rows.push_back(&call);
   int32_t i = 0;
   for_each_value(call.results, [&](ValueId id) { region.producers[id] = {&call, record, i++}; });
   region.operators.push_back(call.op.name());

@@ -21,6 +21,7 @@ struct Region {
   const Trace* trace = nullptr;
   std::unordered_map<ValueId, Producer> producers;
   std::unordered_map<ValueId, int32_t> inputs;  // by value, its buffer
+  std::vector<const Call*> rows;                // those that reduce
   std::vector<std::string> operators;
 
   const TensorType& type(ValueId id) const { return type_of(*trace, id); }

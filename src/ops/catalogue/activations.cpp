@@ -45,7 +45,7 @@ Scalar elu_gradient(Scalar grad, Scalar alpha, Scalar scale, Scalar input_scale,
   const Scalar negative = is_result.value->toBool()
                               ? grad * input_scale * (x + negative_scale)
                               : grad * input_scale * negative_scale * exp(x * input_scale);
-  return select(x <= 0.0, negative, grad * scale);
+  return select(x > 0.0, grad * scale, negative);
 }
 
 Scalar softplus(Scalar x, Scalar beta, Scalar threshold) {
@@ -67,11 +67,12 @@ Scalar leaky_relu_gradient(Scalar grad, Scalar x, Scalar slope) {
 Scalar hardsigmoid(Scalar x) { return clamped(x + 3.0, x.like(0.0), x.like(6.0)) / 6.0; }
 
 Scalar hardsigmoid_gradient(Scalar grad, Scalar x) {
-  return select((x > -3.0) & (x < 3.0), grad * (1.0 / 6), grad.like(0.0));
+  return select((x > -3.0) & (x < 3.0), grad * static_cast<double>(1.0f / 6.0f), grad.like(0.0));
 }
 
 Scalar softshrink(Scalar x, Scalar lambda) {
-  return select(x > lambda, x - lambda, select(x < -lambda, x + lambda, x * 0.0));
+  return select(x > lambda, x - lambda,
+                select(x < -lambda, x + lambda, select(is_nan(x), x, x.like(0.0))));
 }
 
 Scalar hardshrink(Scalar x, Scalar lambda) {
@@ -80,12 +81,12 @@ Scalar hardshrink(Scalar x, Scalar lambda) {
 
 // The gradient of both.
 Scalar shrink_gradient(Scalar grad, Scalar x, Scalar lambda) {
-  return select((x >= -lambda) & (x <= lambda), grad.like(0.0), grad);
+  return select((x > lambda) | (x < -lambda), grad, grad.like(0.0));
 }
 
 Scalar logit_gradient(Scalar grad, Scalar x, std::optional<Scalar> eps) {
   const Scalar slope = grad / (x * (1.0 - x));
-  if (eps) return select((x < *eps) | (x > 1.0 - *eps), grad.like(0.0), slope);
+  if (eps) return select((x >= *eps) & (x <= 1.0 - *eps), slope, grad.like(0.0));
   return select((x < 0.0) | (x > 1.0), grad.like(std::nan("")), slope);
 }
 
@@ -160,7 +161,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .pointwise = elementwise([](Scalar grad, Scalar y) { return grad * (1.0 - y * y); })},
     {.op = "logit_backward",
      .doc = "the gradient of logit",
-     .pointwise = elementwise(calls<&logit_gradient>)},
+     .pointwise = elementwise_rounds(calls<&logit_gradient>)},
 }));
 
 }  // namespace

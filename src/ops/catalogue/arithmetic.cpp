@@ -44,13 +44,15 @@ constexpr auto x_log1p_y = elementwise([](Scalar x, Scalar y) {
 constexpr auto towards = elementwise([](Scalar x, Scalar y, Scalar weight) {
   const Scalar difference = y - x;
   return select((weight < 0.5) & (weight > -0.5), fma(weight, difference, x),
-                y - difference * (1.0 - weight));
+                fma(difference, weight - 1.0, y));
 });
-constexpr auto to_power = elementwise([](Scalar x, Scalar y) { return power(x, y); });
+constexpr auto to_power = elementwise_rounds(calls<&power>);
 
 constexpr auto records = checked(std::to_array<OpRecord>({
-    {.op = "add.Tensor", .doc = "x + alpha * y", .pointwise = elementwise(calls<&sum>)},
-    {.op = "sub.Tensor", .doc = "x - alpha * y", .pointwise = elementwise(calls<&difference>)},
+    {.op = "add.Tensor", .doc = "x + alpha * y", .pointwise = elementwise_rounds(calls<&sum>)},
+    {.op = "sub.Tensor",
+     .doc = "x - alpha * y",
+     .pointwise = elementwise_rounds(calls<&difference>)},
     {.op = "mul.Tensor", .doc = "x * y", .pointwise = elementwise(calls<&product>)},
     {.op = "div.Tensor", .doc = "x / y", .pointwise = elementwise([](Scalar x, Scalar y) {
                                            return x / y;

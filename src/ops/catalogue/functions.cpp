@@ -15,7 +15,8 @@ constexpr auto applied = elementwise([](Scalar x) { return call(f, x); });
 
 // Rounding leaves integers alone.
 template <Function f>
-constexpr auto rounded = elementwise_jumps([](Scalar x) { return x.is_float() ? call(f, x) : x; });
+constexpr auto to_integer =
+    elementwise_jumps([](Scalar x) { return x.is_float() ? call(f, x) : x; });
 
 constexpr auto rounded_to_decimals = elementwise_jumps([](Scalar x, Plain decimals) {
   const int64_t n = decimals.number().toLong();
@@ -68,15 +69,15 @@ constexpr auto records = checked(std::to_array<OpRecord>({
                                                        select(x > 0.0, -x * log(x), outside));
                                                  })},
 
-    {.op = "ceil", .doc = "the next integer above", .pointwise = rounded<Function::ceil>},
-    {.op = "floor", .doc = "the next integer below", .pointwise = rounded<Function::floor>},
+    {.op = "ceil", .doc = "the next integer above", .pointwise = to_integer<Function::ceil>},
+    {.op = "floor", .doc = "the next integer below", .pointwise = to_integer<Function::floor>},
     {.op = "round",
      .doc = "the nearest integer, or the even one of two",
-     .pointwise = rounded<Function::nearbyint>},
+     .pointwise = to_integer<Function::nearbyint>},
     {.op = "round.decimals",
      .doc = "the nearest number with so many decimals",
      .pointwise = rounded_to_decimals},
-    {.op = "trunc", .doc = "the next integer towards 0", .pointwise = rounded<Function::trunc>},
+    {.op = "trunc", .doc = "the next integer towards 0", .pointwise = to_integer<Function::trunc>},
     {.op = "frac", .doc = "x - trunc(x)", .pointwise = elementwise_jumps([](Scalar x) {
                                             return x - trunc(x);
                                           })},

@@ -3,6 +3,7 @@
 #include <ATen/native/layer_norm.h>
 
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/row_rules.h"
 #include "ops/meta/writing.h"
 
 namespace fulgurite::catalogue_families {
@@ -174,6 +175,7 @@ constexpr HiddenWrites running(const char* flag) { return {{"running_mean", "run
 constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "native_layer_norm",
      .doc = "normalises the last dimensions; also gives mean and 1/std",
+     .row = reduces(Reduces::Trailing, calls<&rules::row_layer_norm>),
      .meta = rule<&layer_norm>},
     {.op = "native_layer_norm_backward",
      .doc = "the gradients of native_layer_norm",

@@ -179,7 +179,7 @@ using Expr = fulgurite::Scalar;
 using rules::exp, rules::log, rules::log1p, rules::tanh, rules::sigmoid;
 
 constexpr auto reversed_difference =
-    elementwise([](Expr x, Expr y, Expr alpha) { return rules::difference(y, x, alpha); });
+    elementwise_rounds([](Expr x, Expr y, Expr alpha) { return rules::difference(y, x, alpha); });
 constexpr auto both = compares([](Expr x, Expr y) { return (x != 0) & (y != 0); });
 constexpr auto either = compares([](Expr x, Expr y) { return (x != 0) | (y != 0); });
 constexpr auto one_of = compares([](Expr x, Expr y) { return (x != 0) ^ (y != 0); });
@@ -202,7 +202,7 @@ constexpr auto hardswish_rule = elementwise([](Expr x) {
 });
 constexpr auto hardswish_gradient = elementwise([](Expr grad, Expr x) {
   const Expr middle = grad * (x / 3 + 0.5);
-  return select(x <= -3, grad.like(0), select(x < 3, middle, grad));
+  return select(x <= -3, grad.like(0), select(x >= 3, grad, middle));
 });
 constexpr auto log_sigmoid = elementwise([](Expr x) {
   const Expr small = exp(-rules::magnitude(x));
@@ -250,11 +250,11 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&div_mode>},
     {.op = "add.Scalar",
      .doc = "x + alpha * number",
-     .pointwise = elementwise(calls<&rules::sum>),
+     .pointwise = elementwise_rounds(calls<&rules::sum>),
      .meta = rule<&add>},
     {.op = "sub.Scalar",
      .doc = "x - alpha * number",
-     .pointwise = elementwise(calls<&rules::difference>),
+     .pointwise = elementwise_rounds(calls<&rules::difference>),
      .meta = rule<&sub>},
     {.op = "rsub.Tensor",
      .doc = "y - alpha * x",
@@ -307,7 +307,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "hardtanh_backward",
      .doc = "the gradient where x is within bounds",
      .pointwise = elementwise_jumps([](Expr grad, Expr x, Expr low, Expr high) {
-       return select((x <= low) | (x >= high), grad.like(0), grad);
+       return select((x > low) & (x < high), grad, grad.like(0));
      }),
      .meta = rule<&hardtanh_backward>},
     {.op = "where.self",

@@ -52,8 +52,10 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&native_dropout>},
     {.op = "native_dropout_backward",
      .doc = "the gradient of native_dropout",
-     .pointwise = elementwise([](fulgurite::Scalar grad, fulgurite::Scalar mask,
-                                 fulgurite::Scalar scale) { return grad * mask * scale; }),
+     .pointwise = elementwise([](Raw grad, fulgurite::Scalar mask, fulgurite::Scalar scale) {
+       if (!grad.value.is_float()) throw Unsupported("a gradient of integers");
+       return convert(grad.value, mask.dtype()) * mask * scale;
+     }),
      .meta = rule<&native_dropout_backward>},
     {.op = "bernoulli", .doc = "1 with probability x, else 0", .meta = rule<&bernoulli>},
     {.op = "bernoulli.p", .doc = "1 with probability p, else 0", .meta = rule<&bernoulli_p>},

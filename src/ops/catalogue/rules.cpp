@@ -101,9 +101,12 @@ Scalar minimum(Scalar x, Scalar y) {
   return x.is_float() ? select(is_nan(x), x, below(x, y)) : below(x, y);
 }
 
+Scalar rounded(Scalar x, ScalarType nominal) {
+  return computed_in(nominal) == nominal ? x : round_to(x, nominal);
+}
+
 Scalar cast(Nominal nominal, Raw x) {
-  const Scalar y = convert(x.value, computed_in(nominal.dtype));
-  return computed_in(nominal.dtype) == nominal.dtype ? y : round_to(y, nominal.dtype);
+  return rounded(convert(x.value, computed_in(nominal.dtype)), nominal.dtype);
 }
 
 Scalar sum(Scalar x, Scalar y, Scalar alpha) {
@@ -121,10 +124,11 @@ Scalar difference(Scalar x, Scalar y, Scalar alpha) {
 
 Scalar product(Scalar x, Scalar y) { return x.is_bool() ? x & y : x * y; }
 
-Scalar quotient(Scalar x, Scalar y, Plain mode) {
+Scalar quotient(Nominal nominal, Scalar x, Scalar y, Plain mode) {
   if (mode.is_none()) return x / y;
   if (mode.text() == "floor") return floor_quotient(x, y);
-  return x.is_float() ? trunc(x / y) : truncated_quotient(x, y);
+  if (!x.is_float()) return truncated_quotient(x, y);
+  return trunc(rounded(x / y, nominal.dtype));
 }
 
 Scalar floor_quotient(Scalar x, Scalar y) {
@@ -147,12 +151,14 @@ Scalar fmod(Scalar x, Scalar y) {
   return known_divisor(y) == -1 && y.is_signed() ? x.like(0) : x % y;
 }
 
-Scalar power(Scalar x, Scalar y) {
+Scalar power(Nominal nominal, Scalar x, Scalar y) {
   if (x.is_bool()) throw Unsupported("bools to a power");
   if (!x.is_float()) return integer_power(x, y);
   const ScalarNode* known = as_constant(y);
   const double exponent = known ? double_of(*known) : std::numeric_limits<double>::quiet_NaN();
   if (exponent == 0) return x.like(1.0);
+  if (std::abs(exponent) == 0.5 && nominal.dtype == ScalarType::Half)
+    return call(Function::pow, x, y);  // of -inf and -0.0, other than square roots
   if (exponent == 0.5) return sqrt(x);
   if (exponent == 1) return x;
   if (exponent == 2) return x * x;
@@ -163,9 +169,19 @@ Scalar power(Scalar x, Scalar y) {
   return call(Function::pow, x, y);
 }
 
+Scalar bounded_below(Scalar x, Scalar low) {
+  if (!as_constant(low) || !x.is_float()) return maximum(x, low);
+  return std::isnan(double_of(*as_constant(low))) ? low : select(low > x, low, x);
+}
+
+Scalar bounded_above(Scalar x, Scalar high) {
+  if (!as_constant(high) || !x.is_float()) return minimum(x, high);
+  return std::isnan(double_of(*as_constant(high))) ? high : select(high < x, high, x);
+}
+
 Scalar clamped(Scalar x, std::optional<Scalar> low, std::optional<Scalar> high) {
-  if (low) x = x.is_float() ? select(is_nan(x), x, select(*low < x, x, *low)) : above(x, *low);
-  if (high) x = x.is_float() ? select(is_nan(x), x, select(*high > x, x, *high)) : below(x, *high);
+  if (low) x = bounded_below(x, *low);
+  if (high) x = bounded_above(x, *high);
   return x;
 }
 

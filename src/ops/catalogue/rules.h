@@ -44,6 +44,8 @@ inline Scalar below(Scalar x, Scalar y) { return select(x < y, x, y); }
 Scalar maximum(Scalar x, Scalar y);
 Scalar minimum(Scalar x, Scalar y);
 
+// To the precision of a dtype, if it is a narrow float.
+Scalar rounded(Scalar x, ScalarType nominal);
 // To the dtype of the result, as in memory.
 Scalar cast(Nominal nominal, Raw x);
 
@@ -51,14 +53,16 @@ Scalar cast(Nominal nominal, Raw x);
 Scalar sum(Scalar x, Scalar y, Scalar alpha);
 Scalar difference(Scalar x, Scalar y, Scalar alpha);
 Scalar product(Scalar x, Scalar y);
-Scalar quotient(Scalar x, Scalar y, Plain mode);
+Scalar quotient(Nominal nominal, Scalar x, Scalar y, Plain mode);
 Scalar floor_quotient(Scalar x, Scalar y);
 // With the sign of the divisor, or of the dividend.
 Scalar remainder(Scalar x, Scalar y);
 Scalar fmod(Scalar x, Scalar y);
-Scalar power(Scalar x, Scalar y);
+Scalar power(Nominal nominal, Scalar x, Scalar y);
 
-// Within bounds; NaN where a bound is NaN.
+// At least a bound, at most one; NaN where one of the two is NaN.
+Scalar bounded_below(Scalar x, Scalar low);
+Scalar bounded_above(Scalar x, Scalar high);
 Scalar clamped(Scalar x, std::optional<Scalar> low, std::optional<Scalar> high);
 
 Scalar shifted_left(Scalar x, Scalar y);

@@ -68,6 +68,33 @@ INL f32v f32_exp_normal(f32v x) {
   return BITS(f32v, BITS(i32v, e.q + 1.f) + (__builtin_convertvector(e.n, i32v) << 23));
 }
 )"},
+    {"f32_exp_negative", "f32_exp2_near", R"(
+// exp(x) for x <= 0, to 1e-7 near 0; 0 where the result is no normal number; NaN stays.
+INL f32v f32_exp_negative(f32v x) {
+  const f32v y = f32_exp2_near((x < f32(-87.33f) ? f32(-87.33f) : x) * 1.44269504f);
+  return x < f32(-87.33f) ? f32(0.f) : y;
+}
+)"},
+    {"f32_exp_negative", "f32", R"(
+// exp(x) for x <= 0, to 1e-7 near 0; 0 where the result is no normal number; NaN stays. One constant
+// for log2(e): x is a difference, rounded by as much already.
+INL f32v f32_exp_negative(f32v x) {
+  const f32v t = FMA(x, f32(1.44269504f), f32(12582912.f)), n = t - 12582912.f;
+  const f32v f = FMA(x, f32(1.44269504f), -n);
+  f32v p = FMA(f32(0.0013264714507386088f), f, f32(0.009671513922512531f));
+  p = FMA(p, f, f32(0.05550733953714371f));
+  p = FMA(p, f, f32(0.24022242426872253f));
+  p = FMA(p, f, f32(0.6931470036506653f));
+  p = FMA(p, f, f32(1.f));
+  const unsigned short normal =
+      __builtin_ia32_cmpps512_mask(x, f32(-87.33f), 0x15, (unsigned short)-1, 4);
+  return __builtin_ia32_scalefps512_mask(p, n, f32v{}, normal, 4);
+}
+)",
+     true},
+    {"f64_exp_negative", "f64_exp", R"(
+INL f64v f64_exp_negative(f64v x) { return f64_exp(x); }
+)"},
     {"f32_sigmoid", "f32_exp", R"(
 INL f32v f32_sigmoid(f32v x) { return 1.f / (1.f + f32_exp(-x)); }
 )"},
@@ -118,7 +145,7 @@ INL f32v f32_tanh(f32v x) {
   const f32v small = FMA(p * s, x, x);
   const f32v c = a > f32(9.1f) ? f32(9.1f) : a;
   const f32v big = 1.f - 2.f / (f32_exp_normal(c + c) + 1.f);
-  const f32v y = a < f32(0.65f) ? small : f32_with_sign(big, x);
+  const f32v y = f32_with_sign(a < f32(0.65f) ? f32_abs(small) : big, x);
   return x == x ? y : x;
 }
 )"},

@@ -46,6 +46,66 @@ template <class T, class V> INL void store(T* p, long stride, V x) {
   for (int j = 0; j < L; j++) p[j * stride] = row[j];
 }
 )"},
+    {"load_part", "stage strided_load", R"(
+// The first k lanes; the others are 0.
+template <class T> INL auto load_part(const T* p, long stride, long k) {
+  if (k == L) return load(p, stride);
+  T row[L];
+  stage(row, p, stride, k);
+  return load(row);
+}
+)"},
+    {"load_part", "stage strided_load f32", R"(
+// The first k lanes; the others are 0.
+template <class T> INL auto load_part(const T* p, long stride, long k) {
+  if (k == L) return load(p, stride);
+  T row[L];
+  stage(row, p, stride, k);
+  return load(row);
+}
+INL f32v load_part(const float* p, long stride, long k) {
+  if (stride == 1) return __builtin_ia32_loadups512_mask(p, f32v{}, (unsigned short)((1u << k) - 1));
+  float row[L];
+  stage(row, p, stride, k);
+  return load(row);
+}
+)",
+     true},
+    {"store_part", "stage", R"(
+template <class T, class V> INL void store_part(T* p, long stride, V x, long k) {
+  T row[L];
+  store(row, x);
+  unstage(p, stride, row, k);
+}
+)"},
+    {"store_part", "stage f32", R"(
+template <class T, class V> INL void store_part(T* p, long stride, V x, long k) {
+  T row[L];
+  store(row, x);
+  unstage(p, stride, row, k);
+}
+INL void store_part(float* p, long stride, f32v x, long k) {
+  if (stride == 1) return __builtin_ia32_storeups512_mask(p, x, (unsigned short)((1u << k) - 1));
+  float row[L];
+  store(row, x);
+  unstage(p, stride, row, k);
+}
+)",
+     true},
+    {"store_one", "", R"(
+template <class T, class V> INL void store_one(T* p, V x) {
+  T row[L];
+  store(row, x);
+  *p = row[0];
+}
+)"},
+    {"first_lanes", "", R"(
+INL mask first_lanes(long k) {
+  mask x;
+  for (int j = 0; j < L; j++) x[j] = j;
+  return x < (mask{} + (lane)k);
+}
+)"},
     {"gather", "i64", R"(
 // Lanes from `active` on read nothing.
 template <class T> INL auto gather(const T* p, long stride, i64v offset, long active) {

@@ -47,7 +47,7 @@ bool Prelude::use(std::string_view name) {
   if (used_.contains(name)) return true;
   for (const Element& element : kElements)
     if (element.name == name) return append(name, type_text(element)), true;
-  const PreludePiece* piece = find_piece(name, vector_bytes_ == 64);
+  const PreludePiece* piece = find_piece(name, avx512_);
   if (!piece) return false;
   for (std::string_view rest = piece->needs; !rest.empty();) {
     const size_t space = rest.find(' ');

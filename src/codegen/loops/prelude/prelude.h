@@ -16,7 +16,7 @@ struct PreludePiece {
   std::string_view name;
   std::string_view needs;  // names of other pieces, with spaces between
   std::string_view text;
-  bool avx512 = false;  // for 64-byte vectors only; preferred there
+  bool avx512 = false;  // for 16 floats of AVX-512 only; preferred there
 };
 
 // The piece of that name, or null.
@@ -25,14 +25,14 @@ const PreludePiece* find_piece(std::string_view name, bool avx512);
 // Pieces with all that they need, each once and after what it needs.
 class Prelude {
  public:
-  explicit Prelude(int vector_bytes) : vector_bytes_(vector_bytes) {}
+  Prelude(int vector_bytes, int lanes) : avx512_(vector_bytes == 64 && lanes == 16) {}
   // Adds it, once. Whether there is such a piece.
   bool use(std::string_view name);
   void append(std::string_view name, std::string text);
   const std::string& text() const { return text_; }
 
  private:
-  int vector_bytes_;
+  bool avx512_;
   std::set<std::string, std::less<>> used_;
   std::string text_;
 };

@@ -1,0 +1,31 @@
+#include "codegen/loops/cpu_access.h"
+
+#include <fmt/format.h>
+
+#include "codegen/loops/cpu_types.h"
+
+namespace fulgurite {
+
+std::string CpuAccesses::pointer(size_t i) const {
+  return is_store(i) ? fmt::format("y{}", i - first_store()) : fmt::format("x{}", i);
+}
+
+std::string CpuAccesses::pointer_type(size_t i) const {
+  return fmt::format("{}{}*", is_store(i) ? "" : "const ", element_type((*this)[i].dtype));
+}
+
+std::string CpuAccesses::stride_text(size_t i, int32_t dimension) const {
+  return fmt::format("strides[{}]", i * program_.sizes.size() + static_cast<size_t>(dimension));
+}
+
+std::string CpuAccesses::from_arguments() const {
+  std::string out = "  const long *sizes = args->sizes, *strides = args->strides;\n";
+  for (size_t i = 0; i < count(); ++i) {
+    out += fmt::format("  {0} {1} = ({0})args->pointers[{2}];\n", pointer_type(i), pointer(i), i);
+    if (is_strided(i))
+      out += fmt::format("  const long s{} = {};\n", i, stride_text(i, program_.rank() - 1));
+  }
+  return out;
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,73 @@
+#include "codegen/loops/rows.h"
+
+#include <algorithm>
+
+#include <c10/core/WrapDimMinimal.h>
+
+#include "base/error.h"
+
+namespace fulgurite {
+namespace {
+
+const c10::IValue& argument(const Call& call, const char* name) {
+  const auto index = call.op.aten->schema().argumentIndexWithName(name);
+  require(index.has_value(), "{} has no argument {}", call.op.name(), name);
+  return call.args.at(*index).constant;
+}
+
+std::vector<int64_t> given_dims(const c10::IValue& value) {
+  if (value.isNone()) return {};
+  if (value.isInt()) return {value.toInt()};
+  return value.toIntVector();
+}
+
+}  // namespace
+
+const TensorType& input_of(const Region& region, const Call& call) {
+  return region.type(call.args.at(0).values.at(0));
+}
+
+std::vector<bool> reduced_dims(const Region& region, const Producer& producer) {
+  const Call& call = *producer.call;
+  const auto rank = static_cast<int64_t>(input_of(region, call).sizes.size());
+  std::vector<bool> reduced(rank, true);
+  if (producer.record->row.reduces == Reduces::Trailing) {
+    const auto trailing = argument(call, "normalized_shape").toIntVector().size();
+    std::fill(reduced.begin(), reduced.end() - static_cast<std::ptrdiff_t>(trailing), false);
+  }
+  if (producer.record->row.reduces == Reduces::Dims) {
+    const std::vector<int64_t> dims = given_dims(argument(call, "dim"));
+    if (dims.empty()) return reduced;
+    reduced.assign(rank, false);
+    for (int64_t d : dims)
+      if (rank > 0) reduced[c10::maybe_wrap_dim(d, rank)] = true;
+  }
+  return reduced;
+}
+
+std::optional<Rows> rows_of(const Region& region) {
+  if (region.rows.empty()) return std::nullopt;
+  const Call& first = *region.rows.front();
+  const Producer& producer = region.producers.at(first.results.at(0).values.at(0));
+  return Rows{&first, first.args.at(0).values.at(0), reduced_dims(region, producer)};
+}
+
+void order_passes(LoopProgram& program) {
+  // The pass after which a statement can be computed; -1 for before the first.
+  std::vector<int32_t> known;
+  std::vector<int32_t> pass(program.reductions.size(), 0);
+  for (int32_t i = 0; i < program.statements.size(); ++i) {
+    const ScalarNode& node = program.statements[i];
+    int32_t after = -1;
+    for (int32_t arg : node.args)
+      if (arg >= 0) after = std::max(after, known[arg]);
+    if (node.prim == Prim::Reduced) {
+      pass[node.at] = known[program.reductions[node.at].statement] + 1;
+      after = pass[node.at];
+    }
+    known.push_back(after);
+  }
+  for (size_t i = 0; i < program.reductions.size(); ++i) program.reductions[i].pass = pass[i];
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,29 @@
+// What the rows of a region are, if it has reductions, and in which order they are computed.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "codegen/loops/loop_program.h"
+#include "codegen/loops/region.h"
+
+namespace fulgurite {
+
+struct Rows {
+  const Call* first = nullptr;  // a call that reduces
+  ValueId input = kNoValue;     // what it reduces
+  std::vector<bool> reduced;    // by dimension of that
+};
+
+// All reductions of a region are over the same dimensions of one shape, or the region is refused.
+std::optional<Rows> rows_of(const Region& region);
+
+// By dimension of its first argument.
+std::vector<bool> reduced_dims(const Region& region, const Producer& producer);
+
+const TensorType& input_of(const Region& region, const Call& call);
+
+// Sets the pass of each reduction.
+void order_passes(LoopProgram& program);
+
+}  // namespace fulgurite

@@ -1,0 +1,147 @@
+#include "ops/catalogue/row_rules.h"
+
+#include <cmath>
+
+#include "ops/catalogue/rules.h"
+
+namespace fulgurite::catalogue_families::rules {
+namespace {
+
+using Kind = ReductionKind;
+
+struct Moments {
+  Scalar mean, squares;  // the sum of squared differences from the mean
+};
+
+// In one pass, about the mean of a few elements: what cancels is then small, and the sums lose no
+// more than two passes would.
+Moments moments(const RowRuleCall& row, Scalar x) {
+  const Scalar shift = row.reduction(Kind::Sum, x, true) / row.count(x.dtype(), true);
+  const Scalar d = x - shift;
+  const Scalar n = row.count(x.dtype(), false);
+  const Scalar sum = row.sum(d);
+  const Scalar squares = row.sum(d * d) - sum * (sum / n);
+  return {shift + sum / n, select(squares < 0.0, squares.like(0.0), squares)};
+}
+
+Scalar variance(const RowRuleCall& row, const Moments& m) {
+  // No argument, or None, is 1.
+  const bool given = row.args.size() > 2 && !row.is_none(2);
+  const double correction = given ? row.constant(2).toScalar().toDouble() : 1;
+  const Scalar freedom = row.count(m.squares.dtype(), false) - correction;
+  return m.squares / select(freedom < 0.0, freedom.like(0.0), freedom);
+}
+
+void need_float(Scalar x) {
+  if (!x.is_float()) throw Unsupported("of integers");
+}
+
+Scalar exp_below(Scalar x) { return call(Function::exp_negative, x); }
+
+// Where all elements are -inf, their differences would be NaN.
+Scalar finite_or_zero(Scalar maximum) {
+  return select(is_infinite(maximum), maximum.like(0.0), maximum);
+}
+
+}  // namespace
+
+Scalar row_sum(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  return x.is_bool() ? row.reduce(Kind::Any, x) : row.sum(x);
+}
+
+Scalar row_mean(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  return row.sum(x) / row.count(x.dtype(), false);
+}
+
+Scalar row_product(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  return row.reduce(x.is_bool() ? Kind::All : Kind::Product, x);
+}
+
+Scalar row_maximum(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  return row.reduce(x.is_bool() ? Kind::Any : Kind::Maximum, x);
+}
+
+Scalar row_minimum(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  return row.reduce(x.is_bool() ? Kind::All : Kind::Minimum, x);
+}
+
+// Of the element itself: the dtype of the result may be uint8.
+Scalar row_any(const RowRuleCall& row) {
+  return row.reduce(Kind::Any, convert(row.args[0].value, ScalarType::Bool));
+}
+
+Scalar row_all(const RowRuleCall& row) {
+  return row.reduce(Kind::All, convert(row.args[0].value, ScalarType::Bool));
+}
+
+Scalar row_logsumexp(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  const Scalar m = finite_or_zero(row.reduce(Kind::MaximumNumber, x));
+  return log(row.sum(exp(x - m))) + m;
+}
+
+Scalar row_variance(const RowRuleCall& row) { return variance(row, moments(row, row.value(0))); }
+
+Scalar row_deviation(const RowRuleCall& row) { return sqrt(row_variance(row)); }
+
+std::array<Scalar, 2> row_variance_mean(const RowRuleCall& row) {
+  const Moments m = moments(row, row.value(0));
+  return {variance(row, m), m.mean};
+}
+
+std::array<Scalar, 2> row_deviation_mean(const RowRuleCall& row) {
+  const auto [squares, mean] = row_variance_mean(row);
+  return {sqrt(squares), mean};
+}
+
+Scalar row_norm(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  need_float(x);
+  const double order = row.constant(1).toScalar().toDouble();
+  if (order == 2) return sqrt(row.sum(x * x));
+  if (order == 1) return row.sum(magnitude(x));
+  if (order == 0) return row.sum(convert(x != 0.0, x.dtype()));
+  if (order == HUGE_VAL) return row.reduce(Kind::Maximum, magnitude(x));
+  if (order == -HUGE_VAL) return row.reduce(Kind::Minimum, magnitude(x));
+  throw Unsupported("a norm of another order than 0, 1, 2 and infinity");
+}
+
+Scalar row_softmax(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  const Scalar e = exp_below(x - row.reduce(Kind::MaximumNumber, x));
+  return e * (1.0 / row.sum(e));
+}
+
+Scalar row_log_softmax(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  const Scalar shifted = x - row.reduce(Kind::MaximumNumber, x);
+  return shifted - log(row.sum(exp_below(shifted)));
+}
+
+Scalar row_softmax_gradient(const RowRuleCall& row) {
+  const Scalar grad = row.value(0), y = row.value(1);
+  return y * (grad - row.sum(grad * y));
+}
+
+Scalar row_log_softmax_gradient(const RowRuleCall& row) {
+  const Scalar grad = row.value(0), y = row.value(1);
+  return grad - exp(y) * row.sum(grad);
+}
+
+std::array<Scalar, 3> row_layer_norm(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  const Moments m = moments(row, x);
+  const Scalar n = row.count(x.dtype(), false);
+  const Scalar rstd = 1.0 / sqrt(m.squares / n + row.constant(4).toDouble());
+  Scalar y = (x - m.mean) * rstd;
+  if (!row.is_none(2)) y = row.is_none(3) ? y * row.value(2) : fma(y, row.value(2), row.value(3));
+  if (row.is_none(2) && !row.is_none(3)) y = y + row.value(3);
+  return {y, m.mean, rstd};
+}
+
+}  // namespace fulgurite::catalogue_families::rules

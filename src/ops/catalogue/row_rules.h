@@ -1,0 +1,32 @@
+// Rules of reductions that several records share.
+#pragma once
+
+#include "ops/row_rule.h"
+
+namespace fulgurite::catalogue_families::rules {
+
+Scalar row_sum(const RowRuleCall& row);
+Scalar row_mean(const RowRuleCall& row);
+Scalar row_product(const RowRuleCall& row);
+Scalar row_maximum(const RowRuleCall& row);
+Scalar row_minimum(const RowRuleCall& row);
+Scalar row_any(const RowRuleCall& row);
+Scalar row_all(const RowRuleCall& row);
+Scalar row_logsumexp(const RowRuleCall& row);
+
+// The correction is the argument after the dimensions.
+Scalar row_variance(const RowRuleCall& row);
+Scalar row_deviation(const RowRuleCall& row);
+std::array<Scalar, 2> row_variance_mean(const RowRuleCall& row);
+std::array<Scalar, 2> row_deviation_mean(const RowRuleCall& row);
+
+// Of orders 0, 1, 2 and infinity.
+Scalar row_norm(const RowRuleCall& row);
+
+Scalar row_softmax(const RowRuleCall& row);
+Scalar row_log_softmax(const RowRuleCall& row);
+Scalar row_softmax_gradient(const RowRuleCall& row);
+Scalar row_log_softmax_gradient(const RowRuleCall& row);
+std::array<Scalar, 3> row_layer_norm(const RowRuleCall& row);
+
+}  // namespace fulgurite::catalogue_families::rules

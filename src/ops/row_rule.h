@@ -1,0 +1,66 @@
+// Rules of operators that reduce: a row is all elements that differ in the reduced dimensions
+// alone.
+//
+// A rule sees the elements of its arguments at one place of a row; what it reduces is gone through
+// for the whole row. It returns a Scalar per result, of the place or of the row.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "ops/pointwise_rule.h"
+
+namespace fulgurite {
+
+enum class ReductionKind : uint8_t {
+  Sum,
+  Product,
+  Maximum,  // NaN if any element is
+  Minimum,
+  MaximumNumber,  // of the elements that are numbers; for what is NaN later anyway
+  Any,
+  All,
+};
+
+class RowRuleCall {
+ public:
+  ScalarGraph* graph = nullptr;
+  c10::ScalarType nominal = c10::ScalarType::Float;
+  std::span<const RuleArg> args;
+  // Adds a reduction over the row, or over its first few elements (`sampled`); see kSampled.
+  std::function<Scalar(ReductionKind, Scalar, bool sampled)> reduction;
+  // How many elements that goes through, in a float dtype.
+  std::function<Scalar(c10::ScalarType, bool sampled)> count;
+
+  Scalar sum(Scalar x) const { return reduction(ReductionKind::Sum, x, false); }
+  Scalar reduce(ReductionKind kind, Scalar x) const { return reduction(kind, x, false); }
+  // An argument in the dtype that the rule computes in.
+  Scalar value(size_t i) const;
+  bool is_none(size_t i) const { return args[i].constant && args[i].constant->isNone(); }
+  const c10::IValue& constant(size_t i) const { return *args[i].constant; }
+};
+
+// Elements of a row that stand for it where a sum is first shifted by about its mean.
+inline constexpr int64_t kSampled = 64;
+
+// Which dimensions a rule reduces.
+enum class Reduces : uint8_t {
+  All,       // of the first argument
+  Dims,      // those of the argument `dim`: a number, a list, or all if None or empty
+  Trailing,  // as many as the argument `normalized_shape` has
+};
+
+struct RowRule {
+  Results (*run)(const RowRuleCall&) = nullptr;
+  Reduces reduces = Reduces::All;
+
+  explicit operator bool() const { return run; }
+};
+
+// A captureless lambda that takes a RowRuleCall and returns a Scalar or an array of them.
+template <class F>
+constexpr RowRule reduces(Reduces dims, F) {
+  return {[](const RowRuleCall& row) { return rule_detail::results_of(F{}(row)); }, dims};
+}
+
+}  // namespace fulgurite
