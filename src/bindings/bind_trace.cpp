@@ -16,6 +16,7 @@
 #include "capture/replay.h"
 #include "compile/pipeline.h"
 #include "executors/aten/aten.h"
+#include "executors/fused_cpu/fused_cpu.h"
 #include "ir/literal.h"
 #include "ir/print.h"
 #include "ir/verify.h"
@@ -227,6 +228,7 @@ void bind_compiled(nb::module_& m) {
       .def_ro("name", &Executor::name)
       .def("__repr__", [](const Executor& e) { return fmt::format("<executor {}>", e.name); });
   m.def("aten_executor", &aten_executor);
+  m.def("fused_cpu_executor", &fused_cpu_executor);
   nb::class_<Decision>(m, "Decision", "What an executor said of a call.")
       .def_ro("executor", &Decision::executor)
       .def_ro("call", &Decision::call)

@@ -1,0 +1,31 @@
+// A region as machine code, with the layouts that it was made for.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "codegen/jit/compile.h"
+#include "codegen/loops/bind.h"
+#include "codegen/loops/loop_program.h"
+#include "ir/trace.h"
+
+namespace fulgurite {
+
+struct RegionKernel {
+  LoopProgram program;
+  KernelPointer kernel;
+  std::vector<TensorType> inputs, outputs;
+};
+
+// Compiles the region's loop program; null where there is no compiler. Throws InternalError for
+// calls that do not make a loop program.
+std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call& region);
+
+// One new tensor per output. False, with nothing done, where an input is not laid out as the kernel
+// has it. For any thread.
+bool run(const RegionKernel& kernel, c10::ArrayRef<at::Tensor> inputs,
+         std::vector<at::Tensor>& results);
+
+}  // namespace fulgurite
