@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     size.add_argument("--quick", action="store_true", help="few dtypes and samples (the default)")
     size.add_argument("--full", action="store_true", help="all dtypes, modes and samples")
     add = parser.add_argument
-    add("--target", default="fulgurite", help="fulgurite, eager or module:attribute")
+    add("--target", default="fulgurite", help="fulgurite, fused_cpu, eager or module:attribute")
     add("--group", default=",".join(GROUPS), help=f"of {', '.join(GROUPS)}; comma-separated")
     add("--only", default="", help="a regular expression on case names")
     add("--mode", default="", help="modes, comma-separated")
@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> int:
     _run(options, settings, [c for c in cases if c not in known], store)
     everyone = store.open(fresh=False)
     results: list[Result] = [everyone[c] for c in cases if c in everyone]
-    entries = read_refusals() if options.target == "fulgurite" else []
+    entries = read_refusals() if options.target in ("fulgurite", "fused_cpu") else []
     new, old = unlisted(entries, results), stale(entries, everything, results)
     text = summary(f"{options.target}, torch {torch.__version__}", results, new, old)
     print(text)

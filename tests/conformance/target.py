@@ -1,5 +1,6 @@
 """What is held against eager."""
 
+import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,18 +50,20 @@ class Target:
 
 
 def load_target(name: str) -> Target:
-    """`eager`, `fulgurite`, or `module:attribute`, where the attribute is a Target."""
+    """`eager`, `fulgurite`, `fused_cpu`, or `module:attribute`, where the attribute is a Target."""
     if name == "eager":
         return Target("eager", lambda fn: fn)
     if name == "fulgurite":
         return _fulgurite()
+    if name == "fused_cpu":
+        return _fulgurite(executors=["fused_cpu", "aten"])
     module, _, attribute = name.partition(":")
     if not attribute:
         raise SystemExit(f"no target {name!r}: give eager, fulgurite or module:attribute")
     return getattr(importlib.import_module(module), attribute)
 
 
-def _fulgurite() -> Target:
+def _fulgurite(**options: Any) -> Target:
     fulgurite = importlib.import_module("fulgurite")
     extension = importlib.import_module("fulgurite._C")
     function_of = importlib.import_module("fulgurite._module").function_of
@@ -84,7 +87,7 @@ def _fulgurite() -> Target:
 
     return Target(
         "fulgurite",
-        fulgurite.jit,
+        functools.partial(fulgurite.jit, **options),
         refusals=(fulgurite.Unsupported,),
         check=check,
         series=series,
