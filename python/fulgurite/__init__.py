@@ -33,6 +33,8 @@ from fulgurite._jit import jit  # noqa: E402
 from fulgurite._trace_file import load  # noqa: E402
 from fulgurite._transforms import Transform, with_text  # noqa: E402
 
+from fulgurite import examine  # noqa: E402  isort: skip  (it reads what is above)
+
 _tracing.install()
 _plugin.announce()
 
@@ -49,6 +51,7 @@ __all__ = [
     "cache_hits",
     "cache_misses",
     "checks",
+    "examine",
     "compile_data",
     "compile_stats",
     "get_all_executors",

@@ -10,6 +10,7 @@ from fulgurite import _C, _names
 from fulgurite._arguments import top_names
 from fulgurite._C import Unsupported
 from fulgurite._capture import capture
+from fulgurite._fusions import remember_fusions
 from fulgurite._signature import describe_call, recompile_reason
 from fulgurite._sketch import sketch
 
@@ -104,10 +105,13 @@ def _compile(function, key, signature, args, kwargs):
         options.verify,
         options.executors,
         [transform.described() for transform in options.transforms],
+        options.store_fusion_inputs,
     )
+    series = compiled.series
+    remember_fusions(series, _C.regions_of(compiled))
     record = Record(
         signature,
-        traces=compiled.series,
+        traces=series,
         decisions=compiled.decisions,
         milliseconds={
             "capture": 1e3 * (captured_at - start),

@@ -18,7 +18,7 @@ class Options:
     """What `jit` was asked to do.
 
     executors: names or records of executors, tried in this order for each call; empty: the default
-        ones. There is "aten" in this version.
+        ones. There are "fused_cpu" and "aten"; "aten" alone is the default.
     transforms: passes of the user's own, from trace to trace: `Transform`s, which say where they
         run, or functions, which run before "Dead Code Elimination".
     cache: "constant values" keeps a compiled entry for each combination of tensor types and
@@ -27,6 +27,8 @@ class Options:
         the user's function as it is and records why.
     entries: how many compiled entries are kept, the least recently used is dropped first.
     verify: check the invariants of every trace after every pass; those of a transform always are.
+    store_fusion_inputs: keep copies of the tensors that each fused region was last run on, for
+        `fulgurite.examine.get_fusion_repro`.
     """
 
     executors: tuple = ()
@@ -35,11 +37,17 @@ class Options:
     fallback: str = "error"
     entries: int = 256
     verify: bool = False
+    store_fusion_inputs: bool = False
+
+
+# Names of Thunder's for options.
+_ALIASES = {"nv_store_fusion_inputs": "store_fusion_inputs"}
 
 
 def read_options(given):
     """`Options` from keyword arguments; `UserError` for an unknown name or value."""
     known = [field.name for field in dataclasses.fields(Options)]
+    given = {_ALIASES.get(name, name): value for name, value in given.items()}
     read = dict(given)
     for name, value in given.items():
         if name not in known:

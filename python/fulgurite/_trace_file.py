@@ -9,6 +9,7 @@ import torch
 
 from fulgurite import _C, _tracing
 from fulgurite._C import UserError
+from fulgurite._fusions import fusions_of
 from fulgurite._outputs import Outputs
 
 _MARK = "# fulgurite inputs: "
@@ -24,8 +25,8 @@ _MODES = {
 
 
 def names_of(trace):
-    """{name: object} that the printed program needs: torch, which it imports."""
-    return {"torch": torch}
+    """{name: object}: torch, which the printed program imports, and its fusions, live."""
+    return {"torch": torch, **fusions_of(trace)}
 
 
 def save(trace, path):

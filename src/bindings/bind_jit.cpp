@@ -135,9 +135,11 @@ std::unordered_map<const void*, std::string>& data_checks() {
 
 // `transforms`: (name, name of a pass, whether before it, function from trace to trace).
 std::shared_ptr<Compiled> compile_captured(const Captured& captured, bool verify,
-                                           nb::iterable executors, nb::iterable transforms) {
+                                           nb::iterable executors, nb::iterable transforms,
+                                           bool keep_inputs) {
   CompileOptions options;
   options.verify = verify;
+  options.keep_inputs = keep_inputs;
   for (nb::handle executor : executors)
     options.executors.push_back(nb::cast<const Executor&>(executor));
   for (nb::handle transform : transforms)
@@ -249,7 +251,8 @@ void bind_jit(nb::module_& m) {
       },
       "The program that a tracer captured.");
   m.def("compile_captured", &compile_captured, nb::arg("captured"), nb::arg("verify"),
-        nb::arg("executors") = nb::list(), nb::arg("transforms") = nb::list());
+        nb::arg("executors") = nb::list(), nb::arg("transforms") = nb::list(),
+        nb::arg("keep_inputs") = false);
   m.def("uses_offsets",
         [](const Compiled& compiled) { return uses_offsets(compiled.series.back()); });
 }

@@ -177,7 +177,8 @@ std::shared_ptr<Trace> in_pointer(TracePtr trace, Given given) {
 }
 
 void bind_trace_class(nb::module_& m) {
-  nb::class_<Trace>(m, "Trace", "A printed, complete, runnable program; str() is its text.")
+  nb::class_<Trace>(m, "Trace", nb::is_weak_referenceable(),
+                    "A printed, complete, runnable program; str() is its text.")
       .def("__str__", [](const Trace& t) { return print(t, {.times = true}); })
       .def("__repr__",
            [](const Trace& t) {

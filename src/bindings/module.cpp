@@ -19,6 +19,7 @@ NB_MODULE(_C, m) {
   fulgurite::bind_passes(m);
   fulgurite::bind_pystate(m);
   fulgurite::bind_function(m);
+  fulgurite::bind_fusions(m);
   fulgurite::bind_capture(m);
   fulgurite::bind_custom(m);
   fulgurite::bind_jit(m);

@@ -125,7 +125,8 @@ Compiled compile(Trace captured, const CompileOptions& options) {
                   [&](const Trace& t) { return pass.run(t, context); });
     runner.extra(pass.name, /*before=*/false);
   }
-  result.plan = std::make_shared<const Plan>(result.series.back(), context.executors);
+  result.plan = std::make_shared<const Plan>(result.series.back(),
+                                             LowerOptions{context.executors, options.keep_inputs});
   return result;
 }
 

@@ -23,7 +23,8 @@ struct ExtraPass {
 struct CompileOptions {
   std::vector<Executor> executors;  // tried in this order; empty: the default ones
   std::vector<ExtraPass> extra;
-  bool verify = false;  // check the invariants of a trace after every pass
+  bool verify = false;       // check the invariants of a trace after every pass
+  bool keep_inputs = false;  // of each region, the last ones, for a script that repeats it
 };
 
 struct Compiled {

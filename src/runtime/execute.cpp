@@ -67,6 +67,15 @@ void pop_result(const Result& result, c10::IValue& value, Environment& env) {
   }
 }
 
+void keep(LastInputs& last, const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& input : inputs)
+    copies.push_back(
+        at::empty_strided(input.sizes(), input.strides(), input.options()).copy_(input));
+  const std::lock_guard lock(last.mutex);
+  last.tensors = std::move(copies);
+}
+
 void execute_region(const Instruction& instruction, Environment& env) {
   std::vector<at::Tensor> inputs, results;
   inputs.reserve(instruction.operands.size());
@@ -74,8 +83,9 @@ void execute_region(const Instruction& instruction, Environment& env) {
     const SlotUse& use = operand.slots[0];
     inputs.push_back(use.last ? std::move(env[use.slot]) : env[use.slot]);
   }
-  if (!instruction.region->code(inputs, results))
-    results = execute(instruction.region->calls, std::move(inputs));
+  const CompiledRegion& region = *instruction.region;
+  if (region.last_inputs) keep(*region.last_inputs, inputs);
+  if (!region.code->run(inputs, results)) results = execute(region.calls, std::move(inputs));
   for (size_t i = 0; i < instruction.results.size(); ++i)
     if (const Slot slot = instruction.results[i].slots[0]; slot != kNoSlot)
       env[slot] = std::move(results[i]);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -43,7 +44,7 @@ enum class Dispatch : uint8_t {
 };
 
 struct CustomFunction;
-struct Region;
+struct CompiledRegion;
 
 // Calls an operator, a custom autograd function or a region.
 struct Instruction {
@@ -53,7 +54,7 @@ struct Instruction {
   c10::SmallVector<Slot, 4> frees;  // beyond those moved into operands
   Dispatch dispatch = Dispatch::BelowAutograd;
   std::shared_ptr<const CustomFunction> custom;
-  std::shared_ptr<const Region> region;
+  std::shared_ptr<const CompiledRegion> region;
 };
 
 struct Lowered {
@@ -62,15 +63,28 @@ struct Lowered {
   Slot slots = 0;
 };
 
+// The tensors that a region was last run on, as they were then.
+struct LastInputs {
+  std::mutex mutex;
+  std::vector<at::Tensor> tensors;
+};
+
 // What an executor made of several calls, and these calls.
-struct Region {
-  RegionCode code;
+struct CompiledRegion {
+  std::string name;
+  std::shared_ptr<const RegionCode> code;
   Lowered calls;
+  std::shared_ptr<LastInputs> last_inputs;  // null: not kept
+};
+
+struct LowerOptions {
+  std::span<const Executor> executors;  // that make the code of regions
+  bool keep_inputs = false;             // the last ones of each region
 };
 
 // A region that no executor has code for is replaced by its body, but for custom autograd
 // functions. Throws InternalError for a value without a definition.
-Lowered lower(const Trace& trace, std::span<const Executor> executors = {});
+Lowered lower(const Trace& trace, const LowerOptions& options = {});
 
 // The same of some calls of a trace that are a program of their own; what each frees is found out.
 Lowered lower(const Trace& trace, std::vector<Call> calls, const std::vector<ValueId>& inputs,

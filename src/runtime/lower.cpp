@@ -13,8 +13,8 @@ namespace {
 
 class Lowering {
  public:
-  explicit Lowering(const Trace& trace, std::span<const Executor> executors = {})
-      : trace_(trace), executors_(executors) {
+  explicit Lowering(const Trace& trace, const LowerOptions& options = {})
+      : trace_(trace), options_(options) {
     for (const Input& input : trace.inputs) visible_.insert(type_of(trace, input.id).storage);
     for (ValueId id : trace.outputs) visible_.insert(type_of(trace, id).storage);
   }
@@ -63,16 +63,18 @@ class Lowering {
   }
 
   // Null: no executor has code for it.
-  std::shared_ptr<const Region> region(const Call& call) const {
-    for (const Executor& executor : executors_) {
+  std::shared_ptr<const CompiledRegion> region(const Call& call) const {
+    for (const Executor& executor : options_.executors) {
       if (executor.name != call.executor || !executor.lower) continue;
-      RegionCode code = executor.lower(trace_, call);
+      auto code = executor.lower(trace_, call);
       if (!code) return nullptr;
       std::vector<ValueId> inputs, outputs;
       for_each_value(call.args, [&](ValueId id) { inputs.push_back(id); });
       for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
-      return std::make_shared<const Region>(
-          Region{std::move(code), fulgurite::lower(trace_, call.body, inputs, outputs)});
+      CompiledRegion made{call.op.region, std::move(code),
+                          fulgurite::lower(trace_, call.body, inputs, outputs), nullptr};
+      if (options_.keep_inputs) made.last_inputs = std::make_shared<LastInputs>();
+      return std::make_shared<const CompiledRegion>(std::move(made));
     }
     return nullptr;
   }
@@ -148,7 +150,7 @@ class Lowering {
   }
 
   const Trace& trace_;
-  std::span<const Executor> executors_;
+  LowerOptions options_;
   Lowered out_;
   std::unordered_map<ValueId, Slot> slots_;
   std::unordered_set<StorageId> visible_;
@@ -156,10 +158,10 @@ class Lowering {
 
 }  // namespace
 
-Lowered lower(const Trace& trace, std::span<const Executor> executors) {
+Lowered lower(const Trace& trace, const LowerOptions& options) {
   std::vector<ValueId> inputs;
   for (const Input& input : trace.inputs) inputs.push_back(input.id);
-  return Lowering(trace, executors).run(trace.calls, inputs, trace.outputs);
+  return Lowering(trace, options).run(trace.calls, inputs, trace.outputs);
 }
 
 Lowered lower(const Trace& trace, std::vector<Call> calls, const std::vector<ValueId>& inputs,

@@ -23,9 +23,9 @@ constexpr uint32_t kTimedEvery = 16;
 
 }  // namespace
 
-Plan::Plan(const Trace& trace, std::span<const Executor> executors)
+Plan::Plan(const Trace& trace, const LowerOptions& options)
     : program_(std::make_unique<Program>()) {
-  program_->lowered = lower(trace, executors);
+  program_->lowered = lower(trace, options);
 }
 Plan::~Plan() = default;
 Plan::Plan(Plan&&) noexcept = default;
@@ -45,6 +45,13 @@ std::vector<at::Tensor> Plan::run(std::vector<at::Tensor> inputs) const {
   program_->nanoseconds.store(std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count(),
                               std::memory_order_relaxed);
   return outputs;
+}
+
+std::vector<std::shared_ptr<const CompiledRegion>> Plan::regions() const {
+  std::vector<std::shared_ptr<const CompiledRegion>> found;
+  for (const Instruction& instruction : program_->lowered.instructions)
+    if (instruction.region) found.push_back(instruction.region);
+  return found;
 }
 
 int64_t Plan::typical_nanoseconds() const {

@@ -2,21 +2,20 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
 #include <ATen/ATen.h>
 
-#include "ir/executor.h"
 #include "ir/trace.h"
+#include "runtime/instruction.h"
 
 namespace fulgurite {
 
 class Plan {
  public:
-  // `trace` is the last of a series: every call is placed and says what it frees. `executors` make
-  // the code of its regions; without them the calls of a region run one by one.
-  explicit Plan(const Trace& trace, std::span<const Executor> executors = {});
+  // `trace` is the last of a series: every call is placed and says what it frees. Without
+  // executors the calls of a region run one by one.
+  explicit Plan(const Trace& trace, const LowerOptions& options = {});
   ~Plan();
   Plan(Plan&&) noexcept;
   Plan& operator=(Plan&&) noexcept;
@@ -25,6 +24,9 @@ class Plan {
   // threads at once, with or without Python's lock. A trace in grad mode runs under the thread's
   // own autograd; any other runs below it, except where a view or a write can be seen outside.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
+
+  // Those that have code, in order.
+  std::vector<std::shared_ptr<const CompiledRegion>> regions() const;
 
   // How long a run takes, in nanoseconds: one of the latest that were timed; 0 before the first.
   int64_t typical_nanoseconds() const;

@@ -29,12 +29,21 @@ Refusal fuses(const Trace& trace, std::span<const Call> calls, c10::ArrayRef<Val
   return "";
 }
 
-RegionCode lower(const Trace& trace, const Call& region) {
+std::shared_ptr<const RegionCode> lower(const Trace& trace, const Call& region) {
   std::shared_ptr<const RegionKernel> kernel = region_kernel(trace, region);
   if (!kernel) return nullptr;
-  return [kernel](c10::ArrayRef<at::Tensor> inputs, std::vector<at::Tensor>& results) {
+  auto code = std::make_shared<RegionCode>();
+  code->run = [kernel](TensorList inputs, std::vector<at::Tensor>& results) {
     return run(*kernel, inputs, results);
   };
+  code->time = [kernel](TensorList inputs, double seconds) {
+    return time(*kernel, inputs, seconds);
+  };
+  code->program = to_text(kernel->program);
+  code->text = kernel->kernel->text;
+  code->assembly = [kernel] { return assembly(*kernel->kernel); };
+  code->bytes = kernel->program.bytes();
+  return code;
 }
 
 }  // namespace

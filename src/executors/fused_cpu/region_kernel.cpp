@@ -2,11 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include <ATen/EmptyTensor.h>
 
 #include "base/error.h"
 #include "codegen/loops/lower.h"
 #include "codegen/loops/print_cpu.h"
+#include "ir/print.h"
 
 namespace fulgurite {
 namespace {
@@ -42,6 +46,22 @@ bool is_laid_out(const at::Tensor& tensor, const TensorType& type) {
          tensor.is_neg() == type.neg;
 }
 
+KernelFunction function_of(const RegionKernel& kernel) {
+  return kernel.kernel->function<std::remove_pointer_t<KernelFunction>>();
+}
+
+// With new tensors for the results.
+BoundLoops bound(const RegionKernel& kernel, TensorList inputs, std::vector<at::Tensor>& results) {
+  c10::SmallVector<void*, 12> data;
+  for (const at::Tensor& input : inputs) data.push_back(const_cast<void*>(input.const_data_ptr()));
+  results.reserve(kernel.outputs.size());
+  for (const TensorType& type : kernel.outputs) {
+    results.push_back(at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype));
+    data.push_back(results.back().mutable_data_ptr());
+  }
+  return bind(kernel.program, data, cache_bytes());
+}
+
 }  // namespace
 
 std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call& region) {
@@ -63,20 +83,31 @@ std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call
   return result;
 }
 
-bool run(const RegionKernel& kernel, c10::ArrayRef<at::Tensor> inputs,
-         std::vector<at::Tensor>& results) {
+bool run(const RegionKernel& kernel, TensorList inputs, std::vector<at::Tensor>& results) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!is_laid_out(inputs[i], kernel.inputs[i])) return false;
-  c10::SmallVector<void*, 12> data;
-  for (const at::Tensor& input : inputs) data.push_back(const_cast<void*>(input.const_data_ptr()));
-  results.reserve(kernel.outputs.size());
-  for (const TensorType& type : kernel.outputs) {
-    results.push_back(at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype));
-    data.push_back(results.back().mutable_data_ptr());
-  }
-  run(bind(kernel.program, data, cache_bytes()),
-      kernel.kernel->function<std::remove_pointer_t<KernelFunction>>());
+  run(bound(kernel, inputs, results), function_of(kernel));
   return true;
+}
+
+double time(const RegionKernel& kernel, TensorList inputs, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!is_laid_out(inputs[i], kernel.inputs[i]))
+      user_error("input {} is not laid out as the region has it: {}", i,
+                 print_type(kernel.inputs[i]));
+  std::vector<at::Tensor> results;
+  const BoundLoops loops = bound(kernel, inputs, results);
+  run(loops, function_of(kernel));
+  std::vector<double> taken;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  do {
+    const auto start = Clock::now();
+    run(loops, function_of(kernel));
+    taken.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
+  } while (Clock::now() < end);
+  std::nth_element(taken.begin(), taken.begin() + taken.size() / 2, taken.end());
+  return taken[taken.size() / 2];
 }
 
 }  // namespace fulgurite

@@ -9,7 +9,7 @@
 #include "codegen/jit/compile.h"
 #include "codegen/loops/bind.h"
 #include "codegen/loops/loop_program.h"
-#include "ir/trace.h"
+#include "ir/executor.h"
 
 namespace fulgurite {
 
@@ -23,9 +23,8 @@ struct RegionKernel {
 // calls that do not make a loop program.
 std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call& region);
 
-// One new tensor per output. False, with nothing done, where an input is not laid out as the kernel
-// has it. For any thread.
-bool run(const RegionKernel& kernel, c10::ArrayRef<at::Tensor> inputs,
-         std::vector<at::Tensor>& results);
+// See RegionCode.
+bool run(const RegionKernel& kernel, TensorList inputs, std::vector<at::Tensor>& results);
+double time(const RegionKernel& kernel, TensorList inputs, double seconds);
 
 }  // namespace fulgurite
