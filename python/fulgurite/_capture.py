@@ -98,9 +98,22 @@ def _program(tracer, given, places, recorder, result):
             )
     _check_arguments(given, places, state, outputs)
     stored = state.take_tensors()
+    _refuse_new_parameters(outputs.tensors + stored, given)
     captured = _C.finish(tracer, outputs.tensors + stored, _with_stored(outputs, stored))
     found = places.found if state.uses_arguments or outputs.gives_argument else []
     return Program(captured, given.sources, outputs.template, state, captured.reads, found)
+
+
+def _refuse_new_parameters(tensors, given):
+    """A later call would make plain tensors in their place."""
+    known = {id(tensor) for tensor in _C.argument_tensors(given.args, given.kwargs)}
+    for tensor in tensors:
+        made = isinstance(tensor, torch.nn.Parameter) and _C.is_trace_tensor(tensor)
+        if made and id(tensor) not in known:
+            raise Unsupported(
+                "the function hands out a torch.nn.Parameter that it makes; make parameters "
+                "outside of it, or call the uncompiled module once before it is compiled"
+            )
 
 
 def _with_stored(outputs, stored):

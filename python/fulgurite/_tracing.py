@@ -107,9 +107,9 @@ def _is_differentiated():
 
 
 def _answer_is_compiling():
-    # Libraries skip checks of data when torch.compiler.is_compiling(); an optimiser computes in
-    # another way then, and gives other results. The code is replaced and not the function:
-    # torch.compile knows the function by identity.
+    # A program does what it does in eager, so that the answer is no. Transformers alone is told
+    # otherwise: it then leaves out looks at the values of its masks, with the same results. The code
+    # is replaced and not the function: torch.compile knows the function by identity.
     namespace = torch.compiler.__dict__
     namespace["_fulgurite_answers"] = _answers_for
 
@@ -124,8 +124,7 @@ def _answer_is_compiling():
 def _answers_for():
     if not _C.is_capturing():
         return False
-    caller = sys._getframe(2).f_globals.get("__name__", "")
-    return not caller.startswith("torch.optim.")
+    return sys._getframe(2).f_globals.get("__name__", "").startswith("transformers.")
 
 
 def _reads_data(name):

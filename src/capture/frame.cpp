@@ -216,9 +216,9 @@ void Tracer::State::note_history(const TraceTensorImpl& tensor) {
   bool& known = trace.values[tensor.id].type.requires_grad;
   if (known || !tensor.requires_grad()) [[likely]]
     return;
-  // A leaf was made one by requires_grad_(); an input was written.
+  if (origin(tensor.id) == Origin::Input) return;  // it was written
   const auto* meta = static_cast<torch::autograd::AutogradMeta*>(tensor.autograd_meta());
-  if (!meta->grad_fn_ || origin(tensor.id) == Origin::Input) return;
+  if (!meta->grad_fn_) return note_leaf(tensor.id);
   if (origin(tensor.id) == Origin::Inner)
     known = true;  // saved for a backward pass that is recorded itself
   else

@@ -70,6 +70,11 @@ struct Tracer::State {
   std::vector<DataRead> data_reads;
   std::vector<GivenGrad> grads;
   std::vector<Taken> decisions;
+  struct Leaf {
+    ValueId id;
+    size_t before;  // the top-level call that was the first to use it
+  };
+  std::vector<Leaf> leaves;  // that the program made require grad
   std::optional<Unsupported> refusal;
   std::optional<Unsupported> wanted_data;  // by a part of the open frame
   bool inference_failed = false;           // in the open frame: the types of results were not found
@@ -129,6 +134,12 @@ struct Tracer::State {
   void note_results(const OpInfo& info, const torch::jit::Stack& stack, ValueId first_value);
   // Refuses a tensor whose gradient comes from no operator, nor from a function that is recorded.
   void note_history(const TraceTensorImpl& tensor);
+  // leaves.cpp
+  void note_leaf(ValueId id);
+  // Those that an output's gradient needs require grad in the trace, too. Refuses where it is an
+  // argument.
+  void settle_leaves(const std::vector<at::Tensor>& outputs);
+
   bool is_frame_itself(const c10::OperatorHandle& op, const c10::IValue* arguments);
 
   // whole.cpp

@@ -174,6 +174,7 @@ Captured Tracer::finish(const std::vector<at::Tensor>& outputs, OutputTree tree)
       state.trace.values[id].type.requires_grad = output.requires_grad();
     state.trace.outputs.push_back(id);
   }
+  state.settle_leaves(outputs);
   state.trace.output_tree = std::move(tree);
   Captured captured;
   for (Lifted& lifted : state.lifted) captured.lifted.push_back(std::move(lifted.real));

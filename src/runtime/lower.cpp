@@ -133,7 +133,21 @@ class Lowering {
     if (trace_.mode == GradMode::Grad)
       return call.mode == GradMode::Grad ? Dispatch::Grad : Dispatch::NoGrad;
     if (!call.op.aten) return call.gradient ? Dispatch::NoGrad : Dispatch::BelowAutograd;
-    return can_be_seen(call) ? Dispatch::NoGrad : Dispatch::BelowAutograd;
+    return can_be_seen(call) || may_ask_for_grad(call) ? Dispatch::NoGrad : Dispatch::BelowAutograd;
+  }
+
+  // Below autograd no view of a parameter requires grad. at::matmul folds the larger of two tensors
+  // into a matrix if the other one requires grad, and otherwise only where that makes no copy.
+  bool may_ask_for_grad(const Call& call) const {
+    if (!call.op.aten->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
+      return false;
+    bool requires_grad = false, has_gaps = false;
+    for_each_value(call.args, [&](ValueId id) {
+      const TensorType& type = type_of(trace_, id);
+      requires_grad |= type.requires_grad;
+      has_gaps |= !is_contiguous(type);
+    });
+    return requires_grad && has_gaps;
   }
 
   // A write to, or a view of, memory that the caller holds too: version counters and the relation
