@@ -22,14 +22,14 @@ _thread = threading.local()
 @contextlib.contextmanager
 def listening(tracer, recorder=None):
     """Captures what runs in the block; the default generator must come out as it went in."""
-    before = torch.default_generator.get_state()
+    before = _C.default_rng_state()
     _thread.recorder = recorder
     try:
         with tracer:
             yield
     finally:
         _thread.recorder = None
-    if not torch.equal(torch.default_generator.get_state(), before):
+    if not torch.equal(_C.default_rng_state(), before):
         torch.default_generator.set_state(before)
         raise Unsupported(
             "the function changed the state of the default generator through the generator "
