@@ -7,6 +7,7 @@ import inspect
 import torch
 
 from fulgurite import _C, _containers
+from fulgurite._C import Unsupported
 
 
 @dataclasses.dataclass
@@ -27,10 +28,14 @@ class Substituted:
     def changed(self):
         """A copied container that no longer holds what it held, or None."""
         for container, items in self.copies:
-            now = list(container.values() if isinstance(container, dict) else container)
+            now = _items(container)
             if len(now) != len(items) or any(a is not b for a, b in zip(now, items, strict=True)):
                 return container
         return None
+
+
+def _items(container):
+    return list(container.values() if isinstance(container, dict) else container)
 
 
 def substitute(tracer, target, args, kwargs):
@@ -74,13 +79,18 @@ class _Walk:
             return self.inputs[id(value)]
         if id(value) in self.copied:
             return self.copied[id(value)]
+        if isinstance(value, tuple) and _containers.attribute_count(value):
+            raise Unsupported(
+                f"an argument is a {type(value).__name__}, a tuple with attributes of its own, "
+                "which calls are not told apart by; use a dataclass"
+            )
         children = [child for _, child in children_of(value)]
         copies = [self._copy(child) for child in children]
         if all(a is b for a, b in zip(children, copies, strict=True)):
             return value
         made = _rebuild(value, copies)
         if isinstance(made, (list, dict)):
-            self.copies.append((made, copies))
+            self.copies.append((made, _items(made)))
         self.copied[id(value)] = made
         return made
 
@@ -121,22 +131,27 @@ def container_places(args, kwargs):
             continue
         places.containers.append(value)
         if _is_container(value):
-            children = zip(_steps_into(value), children_of(value), strict=True)
-            todo.extend((argument, (*steps, step), child) for step, (_, child) in children)
+            todo.extend((argument, (*steps, step), child) for step, child in _steps_into(value))
             if hasattr(value, "__dict__"):
                 todo.append((argument, (*steps, (_DICT, None)), vars(value)))
     return places
 
 
 def _steps_into(value):
-    names = [name for name, _ in children_of(value)]
+    """(step, child) for the children that are not found through the instance dict alone."""
+    children = children_of(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, dict):
+        return [((_ATTRIBUTE, name), child) for name, child in children]
+    count = len(children) - _containers.attribute_count(value)
+    items, attributes = children[:count], children[count:]
     if isinstance(value, (tuple, list, collections.deque)):
-        return [(_ITEM, index) for index in range(len(names))]
-    if isinstance(value, dict):
-        return [(_ITEM, name) for name in names]
-    if dataclasses.is_dataclass(value):
-        return [(_ATTRIBUTE, name) for name in names]
-    return [None] * len(names)
+        found = [((_ITEM, index), child) for index, (_, child) in enumerate(items)]
+    elif isinstance(value, dict):
+        found = [((_ITEM, name), child) for name, child in items]
+    else:
+        found = [(None, child) for _, child in items]
+    kept = getattr(value, "__dict__", ())
+    return found + [((_ATTRIBUTE, name), c) for name, c in attributes if name not in kept]
 
 
 def _is_container(value):
@@ -145,18 +160,15 @@ def _is_container(value):
 
 def children_of(value):
     """(name, child) for a container, nothing for a leaf."""
-    if isinstance(value, tuple):
-        names = getattr(value, "_fields", range(len(value)))
-        return list(zip(names, value, strict=True))
-    if isinstance(value, list):
+    kind = type(value)
+    if kind is tuple or kind is list:
         return list(enumerate(value))
-    if isinstance(value, dict):
+    if kind is dict:
         return list(value.items())
-    if _containers.is_container(type(value)):
-        children, context, _ = _containers.open(value)
-        names = context if len(context or ()) == len(children) else range(len(children))
-        return list(zip(names, children, strict=True))
-    return []
+    if not _is_container(value):
+        return []
+    opened = _containers.open(value)
+    return list(zip(opened.names, opened.children, strict=True))
 
 
 def _rebuild(value, children):
@@ -164,9 +176,7 @@ def _rebuild(value, children):
         return type(value)(children)
     if type(value) is dict:
         return dict(zip(value, children, strict=True))
-    if isinstance(value, tuple):
-        return _containers.build_named_tuple(type(value), children)
-    return _containers.open(value)[2](children)
+    return _containers.open(value).build(children)
 
 
 def top_names(target, args, kwargs):

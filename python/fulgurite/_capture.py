@@ -56,7 +56,7 @@ def capture(target, args, kwargs):
     try:
         with _tracing.listening(tracer, recorder), recorder:
             result = target(*given.args, **given.kwargs)
-            settle(result)
+            settle(result, recorder.is_old)
         _check_undisturbed(ambient, modes, tracer)
         _check_repeatable(recorder)
         program = _program(tracer, given, places, recorder, result)
@@ -89,8 +89,8 @@ def _describe(error):
 
 
 def _program(tracer, given, places, recorder, result):
-    outputs = Outputs(result, recorder.is_old, places)
     state = recorder.outcome()
+    outputs = Outputs(result, recorder.is_old, places)
     for what, refusal, file, line in state.effects:
         if refusal:
             raise Unsupported(

@@ -10,6 +10,7 @@ import sys
 import torch
 
 from fulgurite import _C
+from fulgurite._reach import reachable
 
 _INSTEAD = (
     "compute with the number (+, -, *, /, **, abs) and give it to operators of torch, use "
@@ -64,16 +65,11 @@ class Number(torch.SymFloat):
         return Number(self._leaves, f"abs({self._text})")
 
 
-def settle(result):
+def settle(result, is_old):
     """Makes values of the trace of the numbers in a result, while it is captured."""
-    todo, seen = [result], set()
-    while todo:
-        value = todo.pop()
+    for value in reachable(result, is_old):
         if type(value) is Number:
             value.value()
-        elif isinstance(value, (tuple, list, dict)) and id(value) not in seen:
-            seen.add(id(value))
-            todo.extend(value.values() if isinstance(value, dict) else value)
 
 
 class _Node:

@@ -1,21 +1,28 @@
 """What a captured call returned: its tensors, and how to build the like again."""
 
 import contextlib
+import gc
+import re
 import types
 
 import torch
 
-from fulgurite import _C, _containers
+from fulgurite import _containers
 from fulgurite._arguments import Places, is_tensor
 from fulgurite._C import Unsupported
 from fulgurite._numbers import Number
+from fulgurite._objects import open_object
+from fulgurite._reach import holds_traced, reachable
 from fulgurite._spelling import spell, spell_key
 
 _ATOMS = (
     type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout,
-    torch.memory_format, type(Ellipsis), type(NotImplemented), slice, range, torch.Generator,
+    torch.memory_format, type(Ellipsis), type(NotImplemented), range, torch.Generator,
+    torch.Size, re.Pattern,
 )  # fmt: skip
-_CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType, type)
+# The very one is given back, unless a tensor of the call is in it.
+_SHARED = (*_ATOMS, types.FunctionType, types.ModuleType, type, slice, frozenset)
+_BUILTIN = (types.BuiltinMethodType, types.MethodWrapperType)
 
 
 class Outputs:
@@ -30,8 +37,11 @@ class Outputs:
     def __init__(self, result, is_old, places=None):
         self.gives_argument, self._places = False, places or Places()
         self.tensors, self._numbers, self._made, self._is_old = [], {}, {}, is_old
+        self._result, self._reached = result, {}
         self._shown = {}  # containers among the arguments, as trees
+        self._open = set()  # the ids of what is being read
         self.template, self.tree = self._read(result)
+        self._result = self._reached = None
 
     def _read(self, value):
         if isinstance(value, torch.Tensor):
@@ -41,21 +51,52 @@ class Outputs:
             return ("again", number, ()), tree
         if type(value) is Number:
             return self._number(value)
-        if isinstance(value, _ATOMS) or type(value) is torch.Size:
-            return ("constant", value, ()), ("constant", spell(value), (), ())
+        if type(value) in _ATOMS:
+            return self._constant(value)
         if isinstance(value, (tuple, list, dict)) or _containers.is_container(type(value)):
             if (number := self._places.number_of(value)) is not None:
                 self.gives_argument = True
                 return ("argument", number, ()), self._argument_tree(value)
-            if self._is_old(value) and not _holds_trace_tensor(value):
-                return self._old(value)
-            return self._container(value)
-        if isinstance(value, _CODE) or self._is_old(value):
-            return self._old(value)
-        return self._fresh_object(value)
+            if self._is_old(value):
+                return self._constant(value)
+            return self._within(value, self._container)
+        if self._is_old(value) or isinstance(value, _BUILTIN) and _is_global(value):
+            return self._constant(value)
+        if isinstance(value, types.CellType) and not self._is_made_by_call(value):
+            return self._constant(value)
+        if isinstance(value, _SHARED) and not self._is_changed_by_call(value):
+            return self._constant(value)
+        return self._within(value, self._object)
 
-    def _old(self, value):
-        return ("constant", value, ()), ("constant", f"...  # {type(value).__name__}", (), ())
+    def _holds_traced(self, value):
+        return holds_traced(value, self._is_old)
+
+    def _is_changed_by_call(self, value):
+        """Whether what is in the value is another for each call."""
+        cells = getattr(value, "__closure__", None) or ()
+        return any(map(self._is_made_by_call, cells)) or self._holds_traced(value)
+
+    def _is_made_by_call(self, cell):
+        """Others than functions in the result have a cell that was there before."""
+        if not self._reached:
+            self._reached = {id(value): value for value in reachable(self._result, self._is_old)}
+        closures = [user for user in gc.get_referrers(cell) if type(user) is tuple]
+        return not self._is_old(cell) and all(id(user) in self._reached for user in closures)
+
+    def _within(self, value, read):
+        """What is in a value is read before the value is made."""
+        if id(value) in self._open:
+            raise Unsupported(
+                f"the function returns a {type(value).__name__} that contains itself, which cannot "
+                "be made again for later calls; return its parts instead"
+            )
+        self._open.add(id(value))
+        found = read(value)
+        self._open.discard(id(value))
+        return found
+
+    def _constant(self, value):
+        return ("constant", value, ()), ("constant", spell(value), (), ())
 
     def _argument_tree(self, value):
         """What the printed program returns in place of a container among the arguments."""
@@ -91,63 +132,48 @@ class Outputs:
     def _container(self, value):
         kind = type(value)
         if kind is tuple or kind is list:
-            read = [self._read(child) for child in value]
-            template, tree = (kind.__name__, None), (kind.__name__, "", ())
-        elif kind is dict:
-            read = [self._read(child) for child in value.values()]
-            template = ("dict", list(value))
+            return self._build(value, (kind.__name__, None), (kind.__name__, "", ()), value)
+        self._check_parts(value, list(value) if isinstance(value, dict) else ())
+        if kind is dict:
             tree = ("dict", "", tuple(map(spell_key, value)))
-        else:
-            children, build, keys = self._open(value)
-            read = [self._read(child) for child in children]
-            template, tree = ("build", build), ("object", kind.__name__, keys)
+            return self._build(value, ("dict", list(value)), tree, value.values())
+        opened = _containers.open(value)
+        self._check_parts(value, (kind, opened.build, opened.context))
+        named = opened.names != list(range(len(opened.names)))
+        return self._build_opened(value, opened, opened.names if named else ())
+
+    def _object(self, value):
+        """An object that the captured call made: one of the same class with the same state."""
+        opened = open_object(value)
+        if opened is None or self._holds_traced(type(value)):
+            raise Unsupported(
+                f"the function returns a {type(value).__name__} that it made: such an object cannot"
+                " be made again for later calls; return its tensors instead"
+            )
+        return self._build_opened(value, opened, opened.names)
+
+    def _build_opened(self, value, opened, names):
+        tree = ("object", type(value).__name__, tuple(map(spell_key, names)))
+        return self._build(value, ("build", opened.build), tree, opened.children)
+
+    def _build(self, value, template, tree, children):
+        read = [self._read(child) for child in children]
         templates, trees = tuple(t for t, _ in read), tuple(t for _, t in read)
         tree = (*tree, trees)
         self._remember(value, tree)
         return (*template, templates), tree
 
-    @staticmethod
-    def _open(value):
-        if isinstance(value, tuple):
-            kind, keys = type(value), tuple(map(repr, getattr(value, "_fields", ())))
-            return list(value), lambda items: _containers.build_named_tuple(kind, items), keys
-        children, _, build = _containers.open(value)
-        # A container without the captured tensors: they are not to live as long as the entry.
-        _, _, build = _containers.open(build([None] * len(children)))
-        return children, build, tuple(_containers.keys_of(value))
-
-    def _fresh_object(self, value):
-        """An object that the captured call made: one of the same class with the same state."""
-        kind, state = type(value), getattr(value, "__dict__", None)
-        if state is None or kind.__reduce_ex__ is not object.__reduce_ex__ or _slots(kind):
+    def _check_parts(self, value, parts):
+        if any(self._holds_traced(part) for part in parts):
             raise Unsupported(
-                f"the function returns a {kind.__name__} that it made: such an object cannot be "
-                "made again for later calls; return its tensors instead"
+                f"the function returns a {type(value).__name__} with a tensor in its keys or "
+                "its class, which cannot be made again for later calls; return the tensor itself"
             )
-        names = list(state)
-        read = [self._read(state[name]) for name in names]
-        tree = ("object", kind.__name__, tuple(map(repr, names)), tuple(t for _, t in read))
-        self._remember(value, tree)
-
-        def build(children):
-            made = object.__new__(kind)
-            made.__dict__.update(zip(names, children, strict=True))
-            return made
-
-        return ("build", build, tuple(t for t, _ in read)), tree
 
 
 def _item_of(tensors):
     return tensors[0].item()
 
 
-def _slots(kind):
-    return any(getattr(base, "__slots__", ()) for base in kind.__mro__)
-
-
-def _holds_trace_tensor(value):
-    children = value.values() if isinstance(value, dict) else value
-    try:
-        return any(isinstance(c, torch.Tensor) and _C.is_trace_tensor(c) for c in children)
-    except TypeError:
-        return True
+def _is_global(method):
+    return method.__self__ is None or isinstance(method.__self__, (types.ModuleType, type))

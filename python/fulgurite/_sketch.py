@@ -59,12 +59,10 @@ def sketch(names, args, kwargs, with_offsets):
             pairs = [(read(key), read(child)) for key, child in value.items()]
             return Node("dict", dict, pairs, [_word(key) for key in value])
         if _containers.is_container(kind):
-            children, context, _ = _containers.open(value)
-            described = read(context)
-            named = isinstance(context, tuple) and len(context) == len(children)
-            nodes = [read(child) for child in children]
-            keys = map(_word, context) if named else range(len(children))
-            return Node("opened", kind, nodes, list(keys), described)
+            opened = _containers.open(value)
+            nodes = [read(child) for child in opened.children]
+            keys = [_word(name) for name in opened.names]
+            return Node("opened", kind, nodes, keys, read(opened.context))
         return Node("object", _reference(value))
 
     positional = [read(value) for value in args]

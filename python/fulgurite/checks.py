@@ -79,8 +79,8 @@ def same_all(found, wanted):
 
 def opened(container):
     """(context, children) of a dataclass, a ModelOutput, or any other container."""
-    children, context, _ = _containers.open(container)
-    return context, children
+    taken_apart = _containers.open(container)
+    return taken_apart.context, taken_apart.children
 
 
 def has_data(tensor, data):

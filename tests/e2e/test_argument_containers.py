@@ -81,6 +81,44 @@ def stores_one_in_another(x, given):
     return x + len(given["copy"])
 
 
+class Table(dict):
+    pass
+
+
+class Row(list):
+    pass
+
+
+class Slotted(list):
+    __slots__ = ("extra", "more")
+
+
+class Pair(collections.namedtuple("Pair", "a b")):
+    pass
+
+
+def with_extra(make):
+    """Such a container with attributes beside its items."""
+
+    def made(x):
+        container = make(x)
+        container.extra, container.more = x + 5, [x - 1, len(x)]
+        return container
+
+    return made
+
+
+def uses_extra(x, given):
+    return x * given.extra + given.more[0] * given.more[1]
+
+
+def changes_extra(x, given):
+    given.more.append(x * given.extra)
+    given.extra = given.extra + 1
+    given.new = len(given.more)
+    return given.extra * given.new
+
+
 def sets_attribute(x, given):
     given.k += 1
     given.items.append(x * given.k)
@@ -120,7 +158,16 @@ CASES = [
     (sets_attribute, lambda x: Config(1, [x])),
     (sets_attribute, lambda x: Config(1, [])),
     (pushes, lambda x: collections.deque([x + 1])),
-]
+    *((f, with_extra(make)) for f in (uses_extra, changes_extra, gives_back_inside) for make in (
+        lambda x: Table(a=x),
+        lambda x: Table(a=1),
+        lambda x: Row([x]),
+        lambda x: Row(),
+        lambda x: collections.OrderedDict(a=x),
+        lambda x: Config(1, [x]),
+    )),
+    (uses_extra, with_extra(lambda x: Slotted([x]))),
+]  # fmt: skip
 
 
 def same(a, b):
@@ -128,11 +175,18 @@ def same(a, b):
         return isinstance(b, torch.Tensor) and torch.equal(a, b)
     if dataclasses.is_dataclass(a):
         return same(vars(a), vars(b))
+    if not same_attributes(a, b):
+        return False
     if isinstance(a, dict):
         return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
     if isinstance(a, (list, tuple, collections.deque)):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     return a == b
+
+
+def same_attributes(a, b):
+    kept = getattr(a, "__dict__", None)
+    return not kept or same(kept, vars(b))
 
 
 def where(given, result):
@@ -155,6 +209,60 @@ def test_as_eager(f, make):
         assert same(result, expected) and same(mine, eagers)
         assert where(mine, result) == where(eagers, expected)
     assert fulgurite.cache_misses(compiled) == 1
+
+
+@pytest.mark.parametrize("make", [Table, Row, lambda: Config(1, [])])
+def test_attributes_are_compared(make):
+    compiled = fulgurite.jit(lambda x, given: x * getattr(given, "scale", 9))
+    for scale in (1, 2, None, 1):
+        given = make()
+        if scale is not None:
+            given.scale = scale
+        assert compiled(torch.ones(2), given).tolist() == [float(scale or 9)] * 2
+    assert fulgurite.cache_misses(compiled) == 3
+
+
+def test_default_factories_are_compared():
+    compiled = fulgurite.jit(lambda x, given: x + given["new"])
+    for start in (1, 2):
+        given = collections.defaultdict({1: lambda: 1, 2: lambda: 2}[start])
+        assert compiled(torch.ones(2), given).tolist() == [1.0 + start] * 2
+        assert given["new"] == start
+
+
+def test_an_item_is_no_attribute():
+    compiled = fulgurite.jit(lambda x, given: x * (2 if hasattr(given, "k") else 3))
+    with_attribute = Table()
+    with_attribute.k = 1
+    assert compiled(torch.ones(1), Table(k=1)).item() == 3
+    assert compiled(torch.ones(1), with_attribute).item() == 2
+
+
+def test_a_tuple_with_attributes_is_refused():
+    given = Pair(torch.ones(2), 1)
+    compiled = fulgurite.jit(lambda x, given: x + given.a)
+    assert compiled(torch.ones(2), given).tolist() == [2.0, 2.0]
+    given.extra = 1
+    with pytest.raises(fulgurite.Unsupported, match="a Pair, a tuple with attributes of its own"):
+        fulgurite.jit(lambda x, given: x * given.extra)(torch.ones(2), given)
+
+
+def test_a_module_that_is_a_dataclass_is_itself():
+    @dataclasses.dataclass(eq=False)
+    class Scale(torch.nn.Module):
+        k: int
+
+        def __post_init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(2))
+
+    given = Scale(3)
+    compiled = fulgurite.jit(lambda x, given: (x * given.weight * given.k, given))
+    for _ in range(2):
+        result, same_one = compiled(torch.ones(2), given)
+        assert same_one is given and result.tolist() == [3.0, 3.0]
+        result.sum().backward()
+    assert given.weight.grad.tolist() == [6.0, 6.0]
 
 
 def test_keyword_and_several():
