@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+import warnings
 
 import torch
 from torch.nn.parameter import is_lazy
@@ -107,6 +108,8 @@ def _compile(function, key, signature, args, kwargs):
         [transform.described() for transform in options.transforms],
         options.store_fusion_inputs,
     )
+    if warning := _C.missing_compiler_warning():
+        warnings.warn(warning, stacklevel=2)
     series = compiled.series
     remember_fusions(series, _C.regions_of(compiled))
     record = Record(

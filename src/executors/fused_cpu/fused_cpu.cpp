@@ -42,7 +42,7 @@ std::shared_ptr<const RegionCode> lower(const Trace& trace, const Call& region) 
   code->program = to_text(kernel->program);
   code->text = kernel->kernel->text;
   code->assembly = [kernel] { return assembly(*kernel->kernel); };
-  code->bytes = kernel->program.bytes();
+  code->bytes = kernel->bytes;
   return code;
 }
 

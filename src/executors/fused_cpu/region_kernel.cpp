@@ -6,10 +6,12 @@
 #include <chrono>
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
 
 #include "base/error.h"
 #include "codegen/loops/lower.h"
 #include "codegen/loops/print_cpu.h"
+#include "codegen/pool/pool.h"
 #include "ir/print.h"
 
 namespace fulgurite {
@@ -46,6 +48,22 @@ bool is_laid_out(const at::Tensor& tensor, const TensorType& type) {
          tensor.is_neg() == type.neg;
 }
 
+// Less than this is done sooner than another thread has begun.
+constexpr int64_t kBytesOfOneThread = int64_t{1} << 17;
+constexpr int64_t kChunksPerThread = 4;
+
+void run_on_threads(const BoundLoops& loops, KernelFunction kernel, int64_t bytes) {
+  const int threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  if (threads == 1 || bytes < kBytesOfOneThread || loops.places == 0) return run(loops, kernel);
+  const int64_t wanted =
+      (loops.places + threads * kChunksPerThread - 1) / (threads * kChunksPerThread);
+  const int64_t size = (wanted + loops.grain - 1) / loops.grain * loops.grain;
+  const KernelArgs args = loops.args();
+  parallel_chunks((loops.places + size - 1) / size, threads, [&](int64_t chunk) {
+    kernel(&args, chunk * size, std::min((chunk + 1) * size, loops.places));
+  });
+}
+
 KernelFunction function_of(const RegionKernel& kernel) {
   return kernel.kernel->function<std::remove_pointer_t<KernelFunction>>();
 }
@@ -78,6 +96,7 @@ std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call
   result->kernel =
       compile_kernel(print_cpu(result->program, symbol, target.vector_bytes), symbol, target);
   if (!result->kernel) return nullptr;
+  result->bytes = result->program.bytes();
   for (ValueId id : inputs) result->inputs.push_back(type_of(trace, id));
   for (ValueId id : outputs) result->outputs.push_back(type_of(trace, id));
   return result;
@@ -86,7 +105,7 @@ std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call
 bool run(const RegionKernel& kernel, TensorList inputs, std::vector<at::Tensor>& results) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!is_laid_out(inputs[i], kernel.inputs[i])) return false;
-  run(bound(kernel, inputs, results), function_of(kernel));
+  run_on_threads(bound(kernel, inputs, results), function_of(kernel), kernel.bytes);
   return true;
 }
 
@@ -98,12 +117,12 @@ double time(const RegionKernel& kernel, TensorList inputs, double seconds) {
                  print_type(kernel.inputs[i]));
   std::vector<at::Tensor> results;
   const BoundLoops loops = bound(kernel, inputs, results);
-  run(loops, function_of(kernel));
+  run_on_threads(loops, function_of(kernel), kernel.bytes);
   std::vector<double> taken;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
     const auto start = Clock::now();
-    run(loops, function_of(kernel));
+    run_on_threads(loops, function_of(kernel), kernel.bytes);
     taken.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
   } while (Clock::now() < end);
   std::nth_element(taken.begin(), taken.begin() + taken.size() / 2, taken.end());

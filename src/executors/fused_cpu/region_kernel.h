@@ -17,6 +17,7 @@ struct RegionKernel {
   LoopProgram program;
   KernelPointer kernel;
   std::vector<TensorType> inputs, outputs;
+  int64_t bytes = 0;  // that a run reads and writes
 };
 
 // Compiles the region's loop program; null where there is no compiler. Throws InternalError for
