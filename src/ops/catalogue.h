@@ -10,6 +10,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/op_registration/infer_schema.h>
 
+#include "ops/move_rule.h"
 #include "ops/pointwise_rule.h"
 #include "ops/row_rule.h"
 
@@ -46,6 +47,7 @@ struct OpRecord {
   bool checks_data = false;
   PointwiseRule pointwise{};  // what it computes of each element, if it maps elements
   RowRule row{};              // what it computes of each row, if it reduces
+  MoveRule move{};            // where its elements come from, if it only moves them
   MetaRule meta{};            // where torch's own meta kernel is in Python
 };
 

@@ -24,7 +24,7 @@ BoundLoops bind(const LoopProgram& program, c10::ArrayRef<void*> data, int64_t c
   for (const Store& store : program.stores) add(bound, store.access, data);
   bound.sizes = program.sizes;
   bound.places = program.places();
-  bound.grain = program.reduced ? 1 : kElementsPerGrain;
+  bound.grain = program.reduced && !program.columns ? 1 : kElementsPerGrain;
   bound.streaming = program.bytes() >= cache_bytes;
   return bound;
 }

@@ -23,7 +23,7 @@ std::string CpuAccesses::from_arguments() const {
   for (size_t i = 0; i < count(); ++i) {
     out += fmt::format("  {0} {1} = ({0})args->pointers[{2}];\n", pointer_type(i), pointer(i), i);
     if (is_strided(i))
-      out += fmt::format("  const long s{} = {};\n", i, stride_text(i, program_.rank() - 1));
+      out += fmt::format("  const long s{} = {};\n", i, stride_text(i, program_.lane_dimension()));
   }
   return out;
 }

@@ -17,8 +17,8 @@ class CpuAccesses {
   const Access& operator[](size_t i) const {
     return is_store(i) ? program_.stores[i - first_store()].access : program_.loads[i];
   }
-  // Of the innermost dimension.
-  int64_t stride(size_t i) const { return (*this)[i].strides.back(); }
+  // Of the dimension along the lanes.
+  int64_t stride(size_t i) const { return (*this)[i].strides[program_.lane_dimension()]; }
   bool is_strided(size_t i) const { return stride(i) != 0 && stride(i) != 1; }
 
   std::string pointer(size_t i) const;

@@ -73,7 +73,8 @@ CpuBody::CpuBody(const LoopProgram& program, Prelude& prelude)
       after = std::max(after, after_[arg]);
     }
     if (node.prim == Prim::Index) inner = node.at >= kept;
-    if (node.prim == Prim::Index && !inner) outer_indices_.push_back(node.at);
+    if (node.prim == Prim::Index && !inner && node.at != program.lane_dimension())
+      outer_indices_.push_back(node.at);
     if (node.prim == Prim::Load) {
       gathered_[node.at] = node.args[0] >= 0 || node.args[1] >= 0;
       inner |= varies(program.loads[node.at]) || gathered_[node.at];
@@ -88,29 +89,51 @@ CpuBody::CpuBody(const LoopProgram& program, Prelude& prelude)
 
 bool CpuBody::any_gather() const { return std::ranges::find(gathered_, true) != gathered_.end(); }
 
-std::string CpuBody::row_statements(int32_t pass) {
+std::string CpuBody::row_statements(int32_t pass, const Context& context) {
   std::string out;
   for (int32_t i = 0; i < program_.statements.size(); ++i)
-    if (!inner_[i] && after_[i] == pass) out += "  " + line(i, {});
+    if (!inner_[i] && after_[i] == pass) out += "  " + line(i, context);
   return out;
 }
 
-std::string CpuBody::inner_statements(const std::vector<int32_t>& roots, const Context& context) {
+std::vector<bool> CpuBody::needed(const std::vector<int32_t>& roots,
+                                  const std::map<int32_t, std::string>& given) const {
   std::vector<bool> needed(program_.statements.size(), false);
   for (int32_t root : roots) needed[root] = true;
   for (int32_t i = program_.statements.size() - 1; i >= 0; --i)
     for (int32_t arg : program_.statements[i].args)
-      if (needed[i] && arg >= 0) needed[arg] = true;
+      if (needed[i] && arg >= 0 && !given.contains(i)) needed[arg] = true;
+  return needed;
+}
+
+bool CpuBody::is_costly(int32_t statement) const {
+  const ScalarNode& node = program_.statements[statement];
+  return node.prim == Prim::Call && !is_rounding(static_cast<Function>(node.at));
+}
+
+bool CpuBody::need_only(const std::vector<int32_t>& roots, int32_t given) const {
+  const std::vector<bool> all = needed(roots, {{given, ""}});
+  for (int32_t i = 0; i < program_.statements.size(); ++i) {
+    const Prim prim = program_.statements[i].prim;
+    if (all[i] && inner_[i] && (prim == Prim::Load || prim == Prim::Index)) return false;
+  }
+  return all[given];
+}
+
+std::string CpuBody::inner_statements(const std::vector<int32_t>& roots, const Context& context) {
+  const std::vector<bool> all = needed(roots, context.given);
   std::string out;
   for (int32_t i = 0; i < program_.statements.size(); ++i)
-    if (needed[i] && inner_[i]) out += "    " + line(i, context);
+    if (all[i] && inner_[i]) out += "    " + line(i, context);
   return out;
 }
 
 std::string CpuBody::line(int32_t i, const Context& context) {
   const ScalarNode& node = program_.statements[i];
   use_type(prelude_, node.dtype);
-  return fmt::format("const {} t{} = {};\n", vector_type(node.dtype), i, value(node, context));
+  const auto given = context.given.find(i);
+  return fmt::format("const {} t{} = {};\n", vector_type(node.dtype), i,
+                     given == context.given.end() ? value(node, context) : given->second);
 }
 
 std::string CpuBody::in_memory_type(int32_t statement, ScalarType dtype) {
@@ -171,13 +194,13 @@ std::string CpuBody::value(const ScalarNode& node, const Context& context) {
 std::string CpuBody::load(const ScalarNode& node, const Context& context) {
   const Access& access = program_.loads[node.at];
   use_type(prelude_, access.dtype);
-  const int64_t stride = access.strides.back();
+  const int64_t stride = access.strides[program_.lane_dimension()];
   const bool strided = stride != 0 && stride != 1;
   const std::string pointer = fmt::format("{}{}", context.pointer, node.at);
   const std::string step = strided ? fmt::format("s{}", node.at) : fmt::format("{}", stride);
-  const std::string place =
-      strided ? fmt::format("{} + {} * {}", pointer, context.index, step)
-              : (stride ? fmt::format("{} + {}", pointer, context.index) : pointer);
+  std::string place = pointer;
+  if (stride != 0 && !context.index.empty())
+    place += fmt::format(" + {}{}", context.index, strided ? " * " + step : "");
   if (gathered_[node.at]) {
     const bool guarded = node.args[1] >= 0;
     prelude_.use(guarded ? "guarded_gather" : "gather");
@@ -197,9 +220,10 @@ std::string CpuBody::load(const ScalarNode& node, const Context& context) {
 
 std::string CpuBody::index(const ScalarNode& node, const Context& context) {
   use_type(prelude_, ScalarType::Long);
-  if (node.at != program_.rank() - 1) return fmt::format("i64(i{})", node.at);
+  if (node.at != program_.lane_dimension()) return fmt::format("i64(i{})", node.at);
   prelude_.use("lane_numbers");
-  return fmt::format("i64(at + {}) + lane_numbers()", context.index);
+  const std::string_view plus = context.index.empty() ? "" : " + ";
+  return fmt::format("i64(at{}{}) + lane_numbers()", plus, context.index);
 }
 
 std::string CpuBody::literal(const ScalarNode& node) {

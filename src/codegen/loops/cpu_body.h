@@ -1,6 +1,7 @@
 // The statements of a loop program as C++.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,14 +19,23 @@ class CpuBody {
     std::string index = "i";    // of the first lane along the innermost dimension
     std::string pointer = "x";  // "x", "p": before the number of the load
     bool partial = false;       // only `k` lanes may be read
+    // Inner statements that are known already, with what they are.
+    std::map<int32_t, std::string> given = {};
   };
 
   // Those that are the same at every place of a row and known after a pass of reductions; -1:
   // before the first.
-  std::string row_statements(int32_t pass);
+  std::string row_statements(int32_t pass, const Context& context);
   // Those of each place that `roots` need.
   std::string inner_statements(const std::vector<int32_t>& roots, const Context& context);
   bool is_inner(int32_t statement) const { return inner_[statement]; }
+  // Whether it takes long: no load is worth more.
+  bool is_costly(int32_t statement) const;
+  bool needs(const std::vector<int32_t>& roots, int32_t statement) const {
+    return needed(roots, {})[statement];
+  }
+  // Whether `roots` need no inner loads nor indices once `given` is known.
+  bool need_only(const std::vector<int32_t>& roots, int32_t given) const;
 
   // A statement as it goes into memory of a dtype.
   std::string in_memory_type(int32_t statement, c10::ScalarType dtype);
@@ -39,6 +49,8 @@ class CpuBody {
   bool is_costly() const { return costly_; }
 
  private:
+  std::vector<bool> needed(const std::vector<int32_t>& roots,
+                           const std::map<int32_t, std::string>& given) const;
   std::string line(int32_t i, const Context& context);
   std::string value(const ScalarNode& node, const Context& context);
   std::string load(const ScalarNode& node, const Context& context);

@@ -85,7 +85,9 @@ int64_t LoopProgram::bytes() const {
 std::string to_text(const LoopProgram& program) {
   std::string out = fmt::format("# {}\nloop over [{}]", fmt::join(program.operators, ", "),
                                 fmt::join(program.sizes, ", "));
-  if (program.reduced) out += fmt::format(", the innermost {} reduced", program.reduced);
+  if (program.reduced)
+    out += fmt::format(", the innermost {} reduced{}", program.reduced,
+                       program.columns ? ", columns side by side" : "");
   out += "\n";
   for (size_t i = 0; i < program.loads.size(); ++i)
     out += fmt::format("  x{}: {}\n", i, access_text(program, program.loads[i]));

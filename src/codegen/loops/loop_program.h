@@ -44,13 +44,19 @@ struct LoopProgram {
   int32_t inputs = 0, outputs = 0;  // buffers, in the order given
   Dims sizes;                       // of the loop's dimensions, outermost first; at least one
   int32_t reduced = 0;              // so many of the innermost ones are reduced
-  std::vector<Access> loads;        // by the `at` of Load statements
+  // With reductions: neighbours in the innermost kept dimension go side by side, each through its
+  // own row, where they are the ones that lie side by side in memory.
+  bool columns = false;
+  std::vector<Access> loads;  // by the `at` of Load statements
   ScalarGraph statements;
   std::vector<Reduction> reductions;  // by the `at` of Reduced statements
   std::vector<Store> stores;
   std::vector<std::string> operators;  // what it computes, for people: "aten::add.Tensor"
 
   int32_t rank() const { return static_cast<int32_t>(sizes.size()); }
+  int32_t kept() const { return rank() - reduced; }
+  // The dimension whose neighbours are the lanes of a vector.
+  int32_t lane_dimension() const { return columns ? kept() - 1 : rank() - 1; }
   // How many places a kernel is split over: elements, or rows where there are reductions.
   int64_t places() const;
   // Bytes of all that is read and written, each element once.

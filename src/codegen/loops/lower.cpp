@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "codegen/loops/collapse.h"
-#include "codegen/loops/place.h"
 #include "codegen/loops/prune.h"
 #include "codegen/loops/region.h"
 #include "codegen/loops/rows.h"
+#include "ops/place.h"
 
 namespace fulgurite {
 namespace {
@@ -26,20 +27,36 @@ RuleArg constant_arg(const c10::IValue& value) {
 
 class Lowering {
  public:
-  Lowering(const Region& region, c10::ArrayRef<ValueId> outputs)
-      : region_(region), rows_(rows_of(region)) {
+  // `splits`: by dimension of the domain, the strides of loops over it besides 1.
+  using Splits = std::map<size_t, std::set<int64_t>>;
+
+  Lowering(const Region& region, c10::ArrayRef<ValueId> outputs, Splits& splits)
+      : region_(region), rows_(rows_of(region)), splits_(splits) {
     const TensorType& first = region.type(outputs.at(0));
     choose_loops(rows_ ? region.type(rows_->input) : first);
     program_.inputs = static_cast<int32_t>(region.inputs.size());
     program_.outputs = static_cast<int32_t>(outputs.size());
     program_.operators = region.operators;
+  }
+
+  void add_outputs(c10::ArrayRef<ValueId> outputs) {
     for (ValueId id : outputs) add_store(id);
     order_passes(program_);
+  }
+
+  // The loop that is to be split, as a dimension of the domain and a stride.
+  void note_split(const SplitLoop& split) {
+    const auto [dimension, stride] = of_loop_.at(split.loop);
+    splits_[dimension].insert(stride * split.inner);
   }
 
   LoopProgram finish() && {
     prune(program_);
     collapse(program_);
+    program_.columns = has_columns(program_);
+    const int32_t lane = program_.lane_dimension();
+    for (Store& store : program_.stores)  // the stride of a single element, or of none, is any
+      if (program_.sizes[lane] == 1 || program_.places() == 0) store.access.strides[lane] = 1;
     for (const ScalarNode& node : graph().nodes())
       if (program_.reduced && node.prim == Prim::Load && (node.args[0] >= 0 || node.args[1] >= 0))
         throw Unsupported("a reduction of gathered elements");
@@ -57,16 +74,29 @@ class Lowering {
       if (is_reduced(a) != is_reduced(b)) return is_reduced(b);
       return domain.strides[a] > domain.strides[b];
     });
+    struct Loop {
+      size_t dimension;
+      int64_t stride, size;
+    };
+    std::vector<Loop> loops;
     for (size_t d : order) {
-      program_.sizes.push_back(domain.sizes[d]);
-      program_.reduced += is_reduced(d);
+      std::set<int64_t> strides = splits_[d];
+      strides.insert(1);
+      int64_t end = domain.sizes[d];
+      for (auto it = strides.rbegin(); it != strides.rend(); end = *it++) {
+        loops.push_back({d, *it, end / *it});
+        program_.reduced += is_reduced(d);
+      }
     }
+    for (const Loop& loop : loops) program_.sizes.push_back(loop.size);
     // A row of one element is a row all the same.
-    if (order.empty() || (rows_ && program_.reduced == 0)) program_.sizes.push_back(1);
+    if (loops.empty() || (rows_ && program_.reduced == 0)) program_.sizes.push_back(1);
     if (rows_ && program_.reduced == 0) program_.reduced = 1;
-    const size_t rank = program_.sizes.size();
-    domain_.assign(domain.sizes.size(), constant_index(0, rank));
-    for (size_t i = 0; i < order.size(); ++i) domain_[order[i]] = loop_index(i, rank);
+    domain_.assign(domain.sizes.size(), constant_index(0, program_.sizes.size()));
+    for (size_t i = 0; i < loops.size(); ++i) {
+      domain_[loops[i].dimension].coefficients[i] = loops[i].stride;
+      of_loop_.push_back({loops[i].dimension, loops[i].stride});
+    }
     domain_sizes_ = domain.sizes;
   }
 
@@ -94,6 +124,9 @@ class Lowering {
 
   void add_store(ValueId id) {
     const TensorType& type = region_.type(id);
+    for (size_t d = 0; d < type.sizes.size(); ++d)
+      if (type.sizes[d] > 1 && type.strides[d] == 0 && numel(type) > 0)
+        throw Unsupported("a result whose elements share memory");
     bool per_row = false;
     const Place place = place_of(type, per_row);
     const Scalar value = value_at(id, place);
@@ -146,6 +179,7 @@ class Lowering {
 
   Scalar apply(const Producer& producer, const TensorType& type, const Place& place) {
     if (producer.record->row) return apply_row(producer, type, place);
+    if (producer.record->move) return apply_move(producer, type, place);
     const PointwiseRule& rule = producer.record->pointwise;
     std::vector<RuleArg> args;
     for (const Arg& arg : producer.call->args) args.push_back(operand(arg, rule.jumps, place));
@@ -155,6 +189,16 @@ class Lowering {
                         .args = args};
     if (const auto reason = refuse_dtype(call.nominal); !reason.empty()) throw Unsupported(reason);
     return convert(rule.run(call)[producer.result], computed_in(type.dtype));
+  }
+
+  Scalar apply_move(const Producer& producer, const TensorType& type, const Place& place) {
+    std::vector<const c10::IValue*> constants;
+    for (const Arg& arg : producer.call->args)
+      constants.push_back(arg.kind == Arg::Kind::Constant ? &arg.constant : nullptr);
+    const ValueId source = producer.call->args.at(0).values.at(0);
+    const MoveCall call{&graph(),    &program_.sizes, &region_.type(source).sizes,
+                        &type.sizes, producer.result, constants};
+    return value_at(source, producer.record->move.run(call, place));
   }
 
   Scalar apply_row(const Producer& producer, const TensorType& type, const Place& place) {
@@ -234,11 +278,29 @@ class Lowering {
 
   const Region& region_;
   const std::optional<Rows> rows_;
+  Splits& splits_;
+  std::vector<std::pair<size_t, int64_t>> of_loop_;
   Dims domain_sizes_;
   LoopProgram program_;
   Place domain_;  // of an element of the outputs
   std::map<std::pair<ValueId, std::vector<int64_t>>, int32_t> known_;
 };
+
+// With more loops where a reshape needs them.
+LoopProgram lower(const Region& region, c10::ArrayRef<ValueId> outputs) {
+  constexpr int kMostSplits = 16;
+  Lowering::Splits splits;
+  for (int i = 0; i < kMostSplits; ++i) {
+    Lowering lowering(region, outputs, splits);
+    try {
+      lowering.add_outputs(outputs);
+      return std::move(lowering).finish();
+    } catch (const SplitLoop& split) {
+      lowering.note_split(split);
+    }
+  }
+  throw Unsupported("reshapes that need too many loops");
+}
 
 }  // namespace
 
@@ -248,7 +310,7 @@ std::variant<LoopProgram, Refusal> lower_region(const Trace& trace, std::span<co
   try {
     if (outputs.empty()) return Refusal("nothing is computed");
     const Region region = make_region(trace, calls, inputs);
-    return Lowering(region, outputs).finish();
+    return lower(region, outputs);
   } catch (const Unsupported& reason) {
     return Refusal(reason.what());
   }

@@ -7,6 +7,7 @@
 #include "codegen/loops/cpu_access.h"
 #include "codegen/loops/cpu_body.h"
 #include "codegen/loops/cpu_types.h"
+#include "codegen/loops/print_cpu_columns.h"
 #include "codegen/loops/print_cpu_rows.h"
 
 namespace fulgurite {
@@ -58,7 +59,7 @@ class PointwisePrinter {
     for (size_t i = 0; i < at_.count(); ++i) use_type(prelude_, at_[i].dtype);
     std::string out = fmt::format("static __attribute__((noinline)) void {}({}{}) {{\n", name,
                                   parameters(), body_.any_gather() ? ", long active" : "");
-    out += body_.row_statements(-1);
+    out += body_.row_statements(-1, {});
     out += fmt::format("  for (long i = 0; i < n; i += {}) {{\n", lanes_);
     out += body_.inner_statements(roots(), {});
     for (const Store& store : program_.stores) out += stored(store, streaming);
@@ -196,6 +197,7 @@ class PointwisePrinter {
 }  // namespace
 
 std::string print_cpu(const LoopProgram& program, std::string_view name, int vector_bytes) {
+  if (program.columns) return print_cpu_columns(program, name, vector_bytes);
   if (program.reduced) return print_cpu_rows(program, name, vector_bytes);
   return PointwisePrinter(program, vector_bytes).print(name, vector_bytes);
 }

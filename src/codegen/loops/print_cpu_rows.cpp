@@ -59,7 +59,7 @@ class RowPrinter {
       if (at_.is_strided(i)) out += fmt::format("long s{}, ", i);
     }
     for (int32_t d : body_.outer_indices()) out += fmt::format("long i{}, ", d);
-    return out + "const long* sizes, const long* strides";
+    return out + "const long* sizes, const long* strides, bool streaming";
   }
 
   std::string row() {
@@ -67,11 +67,56 @@ class RowPrinter {
     out += fmt::format("  const long n = sizes[{}], at = 0;\n  const long count = n", inner());
     for (int32_t d = kept(); d < inner(); ++d) out += fmt::format(" * sizes[{}]", d);
     out += fmt::format(";\n  const long sample = n < {0} ? n : {0};\n", kSampled);
-    out += body_.row_statements(-1);
+    out += body_.row_statements(-1, {});
     int32_t passes = 0;
     for (const Reduction& r : program_.reductions) passes = std::max(passes, r.pass + 1);
+    find_kept(passes - 1);
     for (int32_t pass = 0; pass < passes; ++pass) out += reductions(pass);
     return out + stores() + "}\n";
+  }
+
+  // A costly statement of the last pass that the results need and nothing else of a place: it goes
+  // into the memory of a result, and is read there again.
+  void find_kept(int32_t last_pass) {
+    Numbers roots, stores, reduced;
+    for (size_t s = 0; s < program_.stores.size(); ++s) {
+      if (program_.stores[s].per_row) continue;
+      roots.push_back(program_.stores[s].statement);
+      if (at_.stride(at_.first_store() + s) == 1 &&
+          program_.stores[s].access.dtype == c10::ScalarType::Float)
+        stores.push_back(static_cast<int32_t>(s));
+    }
+    if (nested() || stores.empty()) return;
+    for (const Reduction& r : program_.reductions)
+      if (r.pass == last_pass && !r.sampled) reduced.push_back(r.statement);
+    for (int32_t i = 0; i < program_.statements.size(); ++i) {
+      if (program_.statements[i].dtype != c10::ScalarType::Float || !body_.is_inner(i) ||
+          !body_.is_costly(i) || !body_.need_only(roots, i) || !body_.needs(reduced, i))
+        continue;
+      kept_statement_ = i;
+      kept_store_ = stores.front();
+      kept_pass_ = last_pass;
+    }
+  }
+
+  std::string keep(int32_t pass, std::string_view index, bool partial) {
+    if (pass != kept_pass_) return "";
+    if (!partial)
+      return fmt::format("    store(y{} + {}, t{});\n", kept_store_, index, kept_statement_);
+    prelude_.use("store_part");
+    return fmt::format("    store_part(y{} + {}, 1, t{}, k);\n", kept_store_, index,
+                       kept_statement_);
+  }
+
+  // Of the places where results are written.
+  CpuBody::Context final_context(bool partial) {
+    CpuBody::Context made = context("i", partial);
+    if (kept_pass_ < 0) return made;
+    if (partial) prelude_.use("load_part");
+    made.given[kept_statement_] =
+        partial ? fmt::format("load_part((const float*)y{} + i, 1, k)", kept_store_)
+                : fmt::format("load(y{} + i)", kept_store_);
+    return made;
   }
 
   // One pass: accumulators, the loops, the results and what follows from them.
@@ -82,10 +127,10 @@ class RowPrinter {
         (program_.reductions[i].sampled ? sampled : whole).push_back(i);
     std::string out;
     if (!sampled.empty()) out += sample_pass(sampled);
-    if (!whole.empty()) out += whole_pass(whole);
+    if (!whole.empty()) out += whole_pass(whole, pass);
     for (int32_t i : sampled) out += result(i, 1);
     for (int32_t i : whole) out += result(i, unrolled(whole));
-    return out + body_.row_statements(pass);
+    return out + body_.row_statements(pass, {});
   }
 
   int unrolled(const Numbers& numbers) const {
@@ -158,7 +203,7 @@ class RowPrinter {
     return fmt::format("    const long k = {0} - i < {1} ? {0} - i : {1};\n", end, lanes_);
   }
 
-  std::string whole_pass(const Numbers& numbers) {
+  std::string whole_pass(const Numbers& numbers, int32_t pass) {
     const int unroll = unrolled(numbers);
     const int step = unroll * lanes_;
     const Numbers roots = statements_of(numbers);
@@ -171,9 +216,10 @@ class RowPrinter {
         fmt::format("#pragma clang loop unroll(full)\n  for (int u = 0; u < {}; u++) {{\n", unroll);
     out += fmt::format("    const long j = i + {} * u;\n", lanes_);
     out += body_.inner_statements(roots, context("j", false));
-    out += accumulate(numbers, "u", false) + "  }\n  }\n" + totals(numbers, unroll) + "  }\n";
+    out += keep(pass, "j", false) + accumulate(numbers, "u", false) + "  }\n  }\n" +
+           totals(numbers, unroll) + "  }\n";
     out += fmt::format("  for (; i < n; i += {}) {{\n", lanes_) + remaining("n");
-    out += body_.inner_statements(roots, context("i", true));
+    out += body_.inner_statements(roots, context("i", true)) + keep(pass, "i", true);
     return out + accumulate(numbers, "0", true) + "  }\n" + close_loops();
   }
 
@@ -238,11 +284,30 @@ class RowPrinter {
     }
     if (roots.empty()) return once;
     std::string out = open_loops();
-    out += fmt::format("  long i = 0;\n  for (; i + {0} <= n; i += {0}) {{\n", lanes_);
-    out += body_.inner_statements(roots, context("i", false)) + full + "  }\n";
+    out += "  long i = 0;\n" + streaming_stores(roots);
+    out += fmt::format("  for (; i + {0} <= n; i += {0}) {{\n", lanes_);
+    out += body_.inner_statements(roots, final_context(false)) + full + "  }\n";
     out += "  if (i < n) {\n    const long k = n - i;\n";
-    out += body_.inner_statements(roots, context("i", true)) + part + "  }\n" + close_loops();
+    out += body_.inner_statements(roots, final_context(true)) + part + "  }\n" + close_loops();
     return out + once;
+  }
+
+  // A loop for results that are not to stay in the caches: worth it where memory is what bounds the
+  // row, and possible where whole vectors lie side by side.
+  std::string streaming_stores(const Numbers& roots) {
+    if (nested() || body_.is_costly()) return "";
+    std::string aligned = "streaming", written;
+    for (size_t s = 0; s < program_.stores.size(); ++s) {
+      const Store& store = program_.stores[s];
+      if (store.per_row) continue;
+      if (store.access.dtype != c10::ScalarType::Float || at_.stride(at_.first_store() + s) != 1)
+        return "";
+      aligned += fmt::format(" && !((long)y{} & {})", s, vector_bytes_ - 1);
+      written += fmt::format("    __builtin_nontemporal_store({}, (f32v*)(y{} + i));\n",
+                             body_.in_memory_type(store.statement, store.access.dtype), s);
+    }
+    return fmt::format("  if ({})\n  for (; i + {} <= n; i += {}) {{\n{}{}  }}\n", aligned, lanes_,
+                       lanes_, body_.inner_statements(roots, context("i", false)), written);
   }
 
   std::string store_text(size_t s, const std::string& value, bool partial) {
@@ -270,7 +335,7 @@ class RowPrinter {
       if (at_.is_strided(i)) out += fmt::format("s{}, ", i);
     }
     for (int32_t d : body_.outer_indices()) out += fmt::format("i{}, ", d);
-    return out + "sizes, strides);";
+    return out + "sizes, strides, args->streaming);";
   }
 
   std::string entry(std::string_view name) const {
@@ -295,6 +360,7 @@ class RowPrinter {
   int lanes_, vector_bytes_;
   Prelude prelude_;
   CpuBody body_;
+  int32_t kept_statement_ = -1, kept_store_ = -1, kept_pass_ = -1;
 };
 
 }  // namespace

@@ -13,7 +13,9 @@ namespace {
 
 using c10::ScalarType;
 
-bool has_form(const OpRecord* record) { return record && (record->pointwise || record->row); }
+bool has_form(const OpRecord* record) {
+  return record && (record->pointwise || record->row || record->move);
+}
 
 void add_producers(Region& region, const Call& call, const OpRecord* record) {
   if (record->row) region.rows.push_back(&call);
@@ -58,9 +60,15 @@ struct Promotion {
 
 ScalarType common_dtype(const Trace& trace, const Call& call) {
   Promotion promotion;
-  for (const Arg& arg : call.args) {
-    if (arg.kind == Arg::Kind::Value && arg.values[0] != kNoValue)
-      promotion.add(type_of(trace, arg.values[0]));
+  const auto& parameters = call.op.aten->schema().arguments();
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const Arg& arg = call.args[i];
+    if (arg.kind == Arg::Kind::Value && arg.values[0] != kNoValue) {
+      if (takes_number(parameters[i]))
+        promotion.add_number(0.0);  // one that the program computes is a float
+      else
+        promotion.add(type_of(trace, arg.values[0]));
+    }
     if (arg.kind != Arg::Kind::Constant) continue;
     if (arg.constant.isTensor())
       promotion.add_number(arg.constant.toTensor().item());

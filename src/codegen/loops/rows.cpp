@@ -52,6 +52,16 @@ std::optional<Rows> rows_of(const Region& region) {
   return Rows{&first, first.args.at(0).values.at(0), reduced_dims(region, producer)};
 }
 
+bool has_columns(const LoopProgram& program) {
+  if (program.reduced == 0 || program.kept() == 0) return false;
+  int columns = 0;
+  for (const Access& load : program.loads) {
+    columns += load.strides[program.kept() - 1] == 1;
+    columns -= load.strides[program.rank() - 1] == 1;
+  }
+  return columns > 0;
+}
+
 void order_passes(LoopProgram& program) {
   // The pass after which a statement can be computed; -1 for before the first.
   std::vector<int32_t> known;

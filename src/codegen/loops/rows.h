@@ -23,6 +23,9 @@ std::vector<bool> reduced_dims(const Region& region, const Producer& producer);
 
 const TensorType& input_of(const Region& region, const Call& call);
 
+// Whether neighbours in memory are in different rows.
+bool has_columns(const LoopProgram& program);
+
 // Sets the pass of each reduction.
 void order_passes(LoopProgram& program);
 

@@ -42,11 +42,11 @@ std::span<const std::span<const OpRecord>> catalogue() {
                               families::factories,   families::functions,
                               families::indexing,    families::layers,
                               families::layouts,     families::linear_algebra,
-                              families::losses,      families::norms,
-                              families::optimizers,  families::pointwise,
-                              families::pooling,     families::products,
-                              families::random,      families::reductions,
-                              families::views};
+                              families::losses,      families::moves,
+                              families::norms,       families::optimizers,
+                              families::pointwise,   families::pooling,
+                              families::products,    families::random,
+                              families::reductions,  families::views};
   return all;
 }
 

@@ -7,6 +7,6 @@ namespace fulgurite::catalogue_families {
 
 extern const std::span<const OpRecord> activations, arithmetic, attention, convolution_family,
     effects, embeddings, factories, functions, indexing, layers, layouts, linear_algebra, losses,
-    norms, optimizers, pointwise, pooling, products, random, reductions, views;
+    moves, norms, optimizers, pointwise, pooling, products, random, reductions, views;
 
 }  // namespace fulgurite::catalogue_families

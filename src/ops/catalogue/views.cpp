@@ -5,6 +5,7 @@
 #include <ATen/WrapDimUtils.h>
 
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/move_rules.h"
 #include "ops/catalogue/rules.h"
 #include "ops/meta/tensors.h"
 
@@ -126,6 +127,7 @@ Tensor roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
 constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "_unsafe_view",
      .doc = "a view whose input is not used again",
+     .move = {&fulgurite::reshaped},
      .meta = rule<&unsafe_view>},
     {.op = "_to_copy",
      .doc = "a copy of another dtype or device",
@@ -139,7 +141,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "unfold_backward", .doc = "the gradient of unfold", .meta = rule<&unfold_backward>},
     {.op = "stack", .doc = "joins along a new dimension", .meta = rule<&stack>},
     {.op = "repeat", .doc = "repeats along each dimension", .meta = rule<&repeat>},
-    {.op = "flip", .doc = "reverses dimensions", .meta = rule<&flip>},
+    {.op = "flip", .doc = "reverses dimensions", .move = {&rules::flipped}, .meta = rule<&flip>},
     {.op = "roll", .doc = "shifts elements around dimensions", .meta = rule<&roll>},
 }));
 

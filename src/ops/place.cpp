@@ -1,4 +1,4 @@
-#include "codegen/loops/place.h"
+#include "ops/place.h"
 
 #include <algorithm>
 

@@ -1,0 +1,32 @@
+// Views of all kinds, and other operators that only move elements.
+#include "ops/catalogue/families.h"
+#include "ops/catalogue/move_rules.h"
+
+namespace fulgurite::catalogue_families {
+namespace {
+
+constexpr auto records = checked(std::to_array<OpRecord>({
+    {.op = "alias", .doc = "the same", .move = {&rules::same_place}},
+    {.op = "detach", .doc = "the same, without a gradient", .move = {&rules::same_place}},
+    {.op = "view", .doc = "of other sizes", .move = {&reshaped}},
+    {.op = "_reshape_alias", .doc = "of other sizes", .move = {&reshaped}},
+    {.op = "permute", .doc = "dimensions in another order", .move = {&rules::permuted}},
+    {.op = "transpose.int", .doc = "two dimensions exchanged", .move = {&rules::transposed}},
+    {.op = "t", .doc = "the transpose of a matrix", .move = {&rules::matrix_transposed}},
+    {.op = "unsqueeze", .doc = "with a dimension of size 1", .move = {&rules::unsqueezed}},
+    {.op = "squeeze", .doc = "without dimensions of size 1", .move = {&reshaped}},
+    {.op = "squeeze.dim", .doc = "without a dimension of size 1", .move = {&reshaped}},
+    {.op = "squeeze.dims", .doc = "without dimensions of size 1", .move = {&reshaped}},
+    {.op = "expand", .doc = "repeated without a copy", .move = {&rules::expanded}},
+    {.op = "select.int", .doc = "one index of a dimension", .move = {&rules::selected}},
+    {.op = "slice.Tensor", .doc = "a range of a dimension", .move = {&rules::sliced}},
+    {.op = "split.Tensor", .doc = "parts of one size", .move = {&rules::split_part}},
+    {.op = "split_with_sizes", .doc = "parts of given sizes", .move = {&rules::sized_part}},
+    {.op = "unbind.int", .doc = "all indices of a dimension", .move = {&rules::unbound}},
+}));
+
+}  // namespace
+
+constinit const std::span<const OpRecord> moves = records;
+
+}  // namespace fulgurite::catalogue_families

@@ -1,0 +1,54 @@
+#include "ops/move_rule.h"
+
+#include <c10/core/WrapDimMinimal.h>
+
+#include "base/error.h"
+
+namespace fulgurite {
+namespace {
+
+// Takes from a linear index what one dimension of that stride contributes; the rest stays.
+IndexTerm take(const MoveCall& call, IndexTerm& linear, int64_t stride) {
+  IndexTerm taken = call.fixed(linear.constant / stride);
+  linear.constant %= stride;
+  int64_t largest = linear.constant;  // of the rest
+  for (size_t k = 0; k < linear.coefficients.size(); ++k) {
+    int64_t& c = linear.coefficients[k];
+    if (c < 0) throw Unsupported("a reshape of what runs backwards");
+    if (c % stride == 0) {
+      taken.coefficients[k] = c / stride;
+      c = 0;
+      continue;
+    }
+    const int64_t size = (*call.loops)[k];
+    // Part of the loop goes beyond this dimension's stride.
+    if (c * (size - 1) >= stride && stride % c == 0 && size % (stride / c) == 0)
+      throw SplitLoop{k, stride / c};
+    largest += c * (size - 1);
+  }
+  if (largest >= stride) throw Unsupported("a reshape that cuts through rows");
+  return taken;
+}
+
+}  // namespace
+
+size_t MoveCall::dim(size_t i, size_t rank) const {
+  return c10::maybe_wrap_dim(number(i), static_cast<int64_t>(rank));
+}
+
+Place reshaped(const MoveCall& call, const Place& place) {
+  IndexTerm linear = call.fixed(0);
+  int64_t stride = 1;
+  for (size_t d = place.size(); d-- > 0; stride *= (*call.result)[d])
+    linear = plus(*call.graph, linear, scaled(*call.graph, place[d], stride, 0));
+  if (linear.statement >= 0) throw Unsupported("a reshape of what is read by an index");
+  Place source(call.source->size(), call.fixed(0));
+  for (size_t d = 0; d < source.size(); ++d) {
+    stride = 1;
+    for (size_t e = d + 1; e < source.size(); ++e) stride *= (*call.source)[e];
+    if (stride > 0) source[d] = take(call, linear, stride);
+  }
+  return source;
+}
+
+}  // namespace fulgurite
