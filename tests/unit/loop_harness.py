@@ -2,6 +2,7 @@
 
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -12,7 +13,11 @@ import torch
 from fulgurite import _C
 
 COMPILER = shutil.which("clang++-19")
-FLAGS = ("-std=c++20", "-O2", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-w")
+FLAGS = ("-std=c++20", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w")
+# AVX-512 only where the machine has it.
+AVX512 = "avx512f" in Path("/proc/cpuinfo").read_text()
+WIDEST = 64 if AVX512 and os.environ.get("FULGURITE_CPU") != "avx2" else 32
+MACHINE = {64: "-march=native", 32: "-march=x86-64-v3"}
 
 
 def capture(function, inputs):
@@ -33,7 +38,7 @@ def lower(function, inputs):
 class Kernels:
     """Machine code by text. Texts are collected by `add`, and compiled together when first run."""
 
-    def __init__(self, vector_bytes=64):
+    def __init__(self, vector_bytes=WIDEST):
         self.vector_bytes = vector_bytes
         self.names, self.pending, self.addresses = {}, {}, {}
 
@@ -52,7 +57,15 @@ class Kernels:
             source = Path(folder, "kernels.cpp")
             source.write_text(undefine.join(parts))
             library = Path(folder, "kernels.so")
-            command = [COMPILER, *FLAGS, str(source), "-o", str(library), "-lm"]
+            command = [
+                COMPILER,
+                *FLAGS,
+                MACHINE[self.vector_bytes],
+                str(source),
+                "-o",
+                str(library),
+                "-lm",
+            ]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr[:4000]
             loaded = ctypes.CDLL(str(library))

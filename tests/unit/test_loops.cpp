@@ -50,7 +50,7 @@ TEST_CASE("a chain is one loop") {
   const auto lowered = product_of_sum().lower({3});
   REQUIRE(std::holds_alternative<LoopProgram>(lowered));
   const LoopProgram& program = std::get<LoopProgram>(lowered);
-  CHECK(program.sizes == Dims{64, 1024});
+  CHECK((program.sizes == Dims{64, 1024}));
   CHECK(program.loads.size() == 2);
   CHECK(program.places() == 64 * 1024);
   CHECK(program.bytes() == 4 * (2 * 64 * 1024 + 1024));
@@ -88,11 +88,11 @@ TEST_CASE("pointers go to the first element of each access") {
   const LoopProgram& program = std::get<LoopProgram>(lowered);
   float x[1], y[1], z[1];
   const std::vector<void*> data{x, y, z};
-  const BoundLoops bound = bind(program, data, 1 << 20);
-  CHECK(bound.pointers == std::vector<void*>{x, y, z});
+  const BoundLoops bound = fulgurite::bind(program, data, 1 << 20);
+  CHECK((bound.pointers == data));
   CHECK(bound.places == 64 * 1024);
   CHECK(bound.streaming == 0);
-  CHECK(bind(program, data, 1 << 18).streaming == 1);
+  CHECK(fulgurite::bind(program, data, 1 << 18).streaming == 1);
 }
 
 }  // namespace

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
-from loop_harness import COMPILER, Kernels, lower
+from loop_harness import COMPILER, WIDEST, Kernels, lower
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs clang++-19")
-KERNELS = {64: Kernels(64), 32: Kernels(32)}
+KERNELS = {64: Kernels(WIDEST), 32: Kernels(32)}
 
 LAYOUTS = {
     "plain": lambda x: x,

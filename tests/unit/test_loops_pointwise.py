@@ -86,11 +86,7 @@ def eager(function, inputs):
     return [results] if isinstance(results, torch.Tensor) else list(results)
 
 
-KERNELS = {}
-
-
-def kernels(vector_bytes=64):
-    return KERNELS.setdefault(vector_bytes, Kernels(vector_bytes))
+KERNELS = Kernels()
 
 
 def as_double(t):
@@ -165,8 +161,8 @@ def compiled(request):
             item, "callspec", item
         ).__dict__.get("params", {}):
             for _, program, _, _ in programs(item.callspec.params["function"]):
-                kernels().add(program)
-    kernels().compile()
+                KERNELS.add(program)
+    KERNELS.compile()
 
 
 @pytest.mark.parametrize("name, function", list(cases()))
@@ -174,7 +170,7 @@ def test_rule(name, function):
     tried = 0
     for dtype, program, inputs, expected in programs(function):
         tried += 1
-        got = kernels().run(program, inputs, chunk=64)
+        got = KERNELS.run(program, inputs, chunk=64)
         exact = eager(function, [as_double(x) for x in inputs])
         left_out = LEFT_OUT[name](*inputs) if name in LEFT_OUT else None
         for g, e, x in zip(got, expected, exact, strict=True):

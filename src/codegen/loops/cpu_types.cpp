@@ -1,6 +1,10 @@
 #include "codegen/loops/cpu_types.h"
 
+#include <numeric>
+#include <vector>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 
@@ -92,6 +96,8 @@ int lanes_of(const LoopProgram& program, int vector_bytes) {
 
 std::string head_of_text(int lanes, int vector_bytes) {
   const int lane_bytes = vector_bytes / lanes;
+  std::vector<int> numbers(lanes);
+  std::iota(numbers.begin(), numbers.end(), 0);
   constexpr std::string_view kInts[] = {"signed char", "short", "", "int", "", "", "", "long"};
   return fmt::format(R"(struct KernelArgs {{
   void* const* pointers;
@@ -106,8 +112,9 @@ std::string head_of_text(int lanes, int vector_bytes) {
 enum {{ L = {} }};
 typedef {} lane;
 typedef lane mask __attribute__((vector_size({})));
+static const mask lane_index = {{{}}};
 )",
-                     lanes, kInts[lane_bytes - 1], vector_bytes);
+                     lanes, kInts[lane_bytes - 1], vector_bytes, fmt::join(numbers, ", "));
 }
 
 void use_type(Prelude& prelude, ScalarType dtype) {

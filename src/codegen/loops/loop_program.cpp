@@ -94,8 +94,15 @@ std::string to_text(const LoopProgram& program) {
   for (int32_t i = 0; i < program.statements.size(); ++i)
     out += fmt::format("  t{}: {} = {}\n", i, name_of(program.statements[i].dtype),
                        statement_text(program.statements[i]));
+  for (size_t i = 0; i < program.reductions.size(); ++i) {
+    const Reduction& r = program.reductions[i];
+    out +=
+        fmt::format("  r{}: {} of t{}{}, pass {}\n", i, kReductions.at(static_cast<size_t>(r.kind)),
+                    r.statement, r.sampled ? " at the first places of a row" : "", r.pass);
+  }
   for (const Store& store : program.stores)
-    out += fmt::format("  store t{} in {}\n", store.statement, access_text(program, store.access));
+    out += fmt::format("  {} t{} in {}\n", store.per_row ? "store per row" : "store",
+                       store.statement, access_text(program, store.access));
   return out;
 }
 

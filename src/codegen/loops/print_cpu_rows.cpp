@@ -14,8 +14,10 @@
 namespace fulgurite {
 namespace {
 
-// Accumulators of one reduction, each a vector: additions take four cycles.
+// Accumulators of one reduction, each a vector: additions take four cycles. The text has as many
+// copies of what is added; of what takes long itself, two are enough.
 constexpr int kAccumulators = 4;
+constexpr int kAccumulatorsOfCostly = 2;
 // After so many vectors each, sums go to a total: the error grows with the number of addends.
 constexpr int kVectorsPerTotal = 64;
 
@@ -134,14 +136,17 @@ class RowPrinter {
   }
 
   int unrolled(const Numbers& numbers) const {
-    return numbers.size() * kAccumulators <= 12 ? kAccumulators : 2;
+    for (int32_t i = 0; i < program_.statements.size(); ++i)
+      if (body_.is_costly(i) && body_.is_inner(i) && body_.needs(statements_of(numbers), i))
+        return kAccumulatorsOfCostly;
+    return numbers.size() > 3 ? kAccumulatorsOfCostly : kAccumulators;
   }
 
   std::string result(int32_t i, int accumulators) {
     const Reduction& r = program_.reductions[i];
-    std::string sum = fmt::format("a{}[0]", i);
+    std::string sum = fmt::format("a{}_0", i);
     for (int u = 1; u < accumulators; ++u)
-      sum = combined(prelude_, r.kind, dtype_of(r), sum, fmt::format("a{}[{}]", i, u));
+      sum = combined(prelude_, r.kind, dtype_of(r), sum, fmt::format("a{}_{}", i, u));
     if (has_total(r)) sum = fmt::format("total{} + ({})", i, sum);
     return fmt::format("  const {} r{} = {};\n", vector_type(dtype_of(r)), i,
                        across_lanes(prelude_, r.kind, dtype_of(r), lanes_, sum));
@@ -157,9 +162,8 @@ class RowPrinter {
       const Reduction& r = program_.reductions[i];
       const std::string type = vector_type(dtype_of(r));
       const std::string identity = identity_of(prelude_, r.kind, dtype_of(r));
-      out += fmt::format("  {} a{}[{}] = {{{}", type, i, count, identity);
-      for (int u = 1; u < count; ++u) out += ", " + identity;
-      out += "};\n";
+      for (int u = 0; u < count; ++u)
+        out += fmt::format("  {} a{}_{} = {};\n", type, i, u, identity);
       if (has_total(r)) out += fmt::format("  {0} total{1} = {0}{{}};\n", type, i);
     }
     return out;
@@ -179,7 +183,7 @@ class RowPrinter {
       if (partial)
         value = fmt::format("{}(first_lanes(k), {}, {})", use_select(prelude_, dtype_of(r)), value,
                             identity_of(prelude_, r.kind, dtype_of(r)));
-      const std::string accumulator = fmt::format("a{}[{}]", i, slot);
+      const std::string accumulator = fmt::format("a{}_{}", i, slot);
       out += fmt::format("    {} = {};\n", accumulator,
                          combined(prelude_, r.kind, dtype_of(r), accumulator, value));
     }
@@ -212,12 +216,12 @@ class RowPrinter {
     out +=
         fmt::format("  const long block = n - i < {0} ? n : i + {0};\n", step * kVectorsPerTotal);
     out += fmt::format("  for (; i + {} <= block; i += {}) {{\n", step, step);
-    out +=
-        fmt::format("#pragma clang loop unroll(full)\n  for (int u = 0; u < {}; u++) {{\n", unroll);
-    out += fmt::format("    const long j = i + {} * u;\n", lanes_);
-    out += body_.inner_statements(roots, context("j", false));
-    out += keep(pass, "j", false) + accumulate(numbers, "u", false) + "  }\n  }\n" +
-           totals(numbers, unroll) + "  }\n";
+    for (int u = 0; u < unroll; ++u) {
+      out += fmt::format("  {{\n    const long j = i + {};\n", lanes_ * u);
+      out += body_.inner_statements(roots, context("j", false)) + keep(pass, "j", false);
+      out += accumulate(numbers, std::to_string(u), false) + "  }\n";
+    }
+    out += "  }\n" + totals(numbers, unroll) + "  }\n";
     out += fmt::format("  for (; i < n; i += {}) {{\n", lanes_) + remaining("n");
     out += body_.inner_statements(roots, context("i", true)) + keep(pass, "i", true);
     return out + accumulate(numbers, "0", true) + "  }\n" + close_loops();
@@ -227,10 +231,10 @@ class RowPrinter {
     std::string out;
     for (int32_t i : numbers) {
       if (!has_total(program_.reductions[i])) continue;
-      std::string sum = fmt::format("a{}[0]", i), clear;
+      std::string sum = fmt::format("a{}_0", i), clear;
       for (int u = 0; u < count; ++u) {
-        if (u) sum = fmt::format("({} + a{}[{}])", sum, i, u);
-        clear += fmt::format("a{}[{}] = ", i, u);
+        if (u) sum = fmt::format("({} + a{}_{})", sum, i, u);
+        clear += fmt::format("a{}_{} = ", i, u);
       }
       out +=
           fmt::format("  total{0} += {1};\n  {2}{3};\n", i, sum, clear,

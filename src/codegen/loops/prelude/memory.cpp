@@ -14,11 +14,7 @@ INL mask truth(bool x) { return mask{} - (lane)x; }
 INL mask splat(const bool* p) { return truth(*p); }
 )"},
     {"lane_numbers", "i64", R"(
-INL i64v lane_numbers() {
-  i64v x;
-  for (int j = 0; j < L; j++) x[j] = j;
-  return x;
-}
+INL i64v lane_numbers() { return __builtin_convertvector(lane_index, i64v); }
 )"},
     {"stage", "", R"(
 // The first n elements of a row, for a vector that is not full; the others are 0.
@@ -100,11 +96,7 @@ template <class T, class V> INL void store_one(T* p, V x) {
 }
 )"},
     {"first_lanes", "", R"(
-INL mask first_lanes(long k) {
-  mask x;
-  for (int j = 0; j < L; j++) x[j] = j;
-  return x < (mask{} + (lane)k);
-}
+INL mask first_lanes(long k) { return lane_index < (mask{} + (lane)k); }
 )"},
     {"gather", "i64", R"(
 // Lanes from `active` on read nothing.
