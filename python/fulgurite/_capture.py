@@ -2,7 +2,10 @@
 depends on and changes."""
 
 import dataclasses
+import inspect
 import os
+import re
+import sysconfig
 import traceback
 import warnings
 
@@ -11,6 +14,7 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils import _device
 
 from fulgurite import _C, _names, _tracing
+from fulgurite._advice import advised
 from fulgurite._arguments import container_places, substitute, top_names
 from fulgurite._C import Unsupported
 from fulgurite._numbers import settle
@@ -18,7 +22,15 @@ from fulgurite._outputs import Outputs
 
 # Whose frames are not the program's own.
 _LIBRARIES = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
+_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 _HARMLESS = ("message", "import")
+
+
+_REGISTERS_HOOK = re.compile(r"\._\w*hooks\w*\[")
+
+
+class SetsUp(Unsupported):
+    """The call registers hooks in a module, as some models do in their first call."""
 
 
 @dataclasses.dataclass
@@ -48,6 +60,7 @@ def capture(target, args, kwargs):
 
     Raises Unsupported for what cannot be captured soundly.
     """
+    _tracing.make_first_uses()
     tracer = _C.Tracer()
     given = substitute(tracer, target, args, kwargs)
     places = container_places(given.args, given.kwargs)
@@ -58,12 +71,12 @@ def capture(target, args, kwargs):
             result = target(*given.args, **given.kwargs)
             settle(result, recorder.is_old)
         _check_undisturbed(ambient, modes, tracer)
-        _check_repeatable(recorder)
-        program = _program(tracer, given, places, recorder, result)
+        _check_repeatable(recorder, target)
+        program = _program(target, tracer, given, places, recorder, result)
         _names.name_inputs(program.captured, target, args, kwargs)
         return program
-    except Unsupported:
-        raise
+    except Unsupported as error:
+        raise advised(error, target, args, kwargs) from None
     except Exception as error:
         return Program(raised=_describe(error))
     finally:
@@ -88,13 +101,15 @@ def _describe(error):
     return text
 
 
-def _program(tracer, given, places, recorder, result):
+def _program(target, tracer, given, places, recorder, result):
     state = recorder.outcome()
     outputs = Outputs(result, recorder.is_old, places)
     for what, refusal, file, line in state.effects:
         if refusal:
-            raise Unsupported(
-                f"the function {what}, which cannot be repeated: {refusal}\n  at {file}:{line}"
+            kind = SetsUp if _REGISTERS_HOOK.search(what) else Unsupported
+            raise kind(
+                f"the function {what}, which cannot be repeated: {refusal}"
+                f"{_place(file, line, target)}"
             )
     _check_arguments(given, places, state, outputs)
     stored = state.take_tensors()
@@ -175,18 +190,27 @@ def _check_undisturbed(ambient, modes, tracer):
         )
 
 
-def _check_repeatable(recorder):
+def _check_repeatable(recorder, target):
     if not recorder.complete:
         raise Unsupported("the function replaces the trace function of its thread (sys.settrace)")
     for kind, what, file, line in recorder.impurities:
         if kind == "message":
-            warnings.warn(
-                f"{file}:{line}: the function {what}; that happens when it is compiled, and not "
-                "on later calls",
-                stacklevel=2,
+            message = (
+                f"the function {what}; that happens when it is compiled, and not on later calls"
             )
+            warnings.warn_explicit(message, UserWarning, file, line)
         elif kind not in _HARMLESS:
-            raise Unsupported(f"the function {what}\n  at {file}:{line}")
+            raise Unsupported(f"the function {what}{_place(file, line, target)}")
+
+
+def _place(file, line, target):
+    """Where something happened, and where the user's code is if that is in a library."""
+    text = f"\n  at {file}:{line}"
+    called = target.forward if isinstance(target, torch.nn.Module) else target
+    code = getattr(inspect.unwrap(called), "__code__", None)
+    if file.startswith(_INSTALLED) and code is not None:
+        text += f"\n  called in {code.co_qualname} at {code.co_filename}:{code.co_firstlineno}"
+    return text
 
 
 def _roots(target, args, kwargs):

@@ -10,12 +10,13 @@ from torch.nn.parameter import is_lazy
 from fulgurite import _C, _names
 from fulgurite._arguments import top_names
 from fulgurite._C import Unsupported
-from fulgurite._capture import capture
+from fulgurite._capture import SetsUp, capture
 from fulgurite._fusions import remember_fusions
 from fulgurite._signature import describe_call, recompile_reason
 from fulgurite._sketch import sketch
 
 _LAZY = "a lazy module makes its parameters in its first call; later calls are compiled"
+_SETS_UP = "a model may register hooks in one call; later calls are compiled"
 
 
 @dataclasses.dataclass
@@ -61,6 +62,10 @@ def on_miss(function, key, declined, args, kwargs):
             if entry is not None:
                 return _first_run(function, entry, args, kwargs)
     except Unsupported as reason:
+        if isinstance(reason, SetsUp) and not state.has_set_up:
+            state.has_set_up = True
+            state.note_fallback(f"{reason}\n  {_SETS_UP}")
+            return function.target(*args, **kwargs)
         if state.options.fallback == "error":
             raise
         return _run_eagerly(function, key, Record(signature, reason=str(reason)), args, kwargs)

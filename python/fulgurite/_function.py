@@ -26,6 +26,7 @@ class State:
     last: the Record of the entry that was compiled last, or None.
     recompile_reason: in words, why the latest compilation was needed.
     fallbacks: why calls ran eagerly, the latest last.
+    has_set_up: whether a call ran eagerly because it registered hooks.
     not_kept: the entry that was compiled last, with the option cache="no caching".
     lock: held while an entry is made: a capture changes the state of Python, and undoes it.
     """
@@ -34,6 +35,7 @@ class State:
     last: object = None
     recompile_reason: str = ""
     fallbacks: list = dataclasses.field(default_factory=list)
+    has_set_up: bool = False
     not_kept: object = None
     lock: object = dataclasses.field(default_factory=threading.RLock)
 

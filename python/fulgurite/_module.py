@@ -55,6 +55,8 @@ def _class_for(kind):
             "__module__": kind.__module__,
             "__qualname__": kind.__qualname__,
             "__doc__": kind.__doc__,
+            "__new__": _constructor_of(kind),
+            "__init_subclass__": classmethod(_refuse_subclass),
             "__call__": _call,
             "__reduce_ex__": _reduce,
             "__copy__": _copy,
@@ -63,6 +65,23 @@ def _class_for(kind):
         made = type(kind)(kind.__name__, (kind,), body)
         _CLASSES[kind] = weakref.ref(made)
     return made
+
+
+def _constructor_of(kind):
+    @functools.wraps(kind.__init__)
+    def construct(cls, *args, **kwargs):
+        """What the class of a compiled module makes, a slice of a Sequential say, is plain."""
+        return kind(*args, **kwargs)
+
+    return construct
+
+
+def _refuse_subclass(cls, **kwargs):
+    name = cls.__base__.__name__
+    raise UserError(
+        f"the class {cls.__name__} is derived from that of a compiled module: derive it from "
+        f"{name} itself, and change what a module does (a parametrization, say) before jit"
+    )
 
 
 def _call(self, *args, **kwargs):

@@ -11,6 +11,7 @@ import sys
 import threading
 
 import torch
+import torch.utils.checkpoint
 
 from fulgurite import _C, _custom_function, _numbers
 from fulgurite._C import Unsupported
@@ -52,6 +53,12 @@ def install():
     for name in ("get_rng_state", "set_rng_state", "manual_seed", "seed", "initial_seed"):
         _wrap(torch.random, name, _RANDOM[name])
         setattr(torch, name, getattr(torch.random, name))
+
+
+def make_first_uses():
+    """Lets torch find out what it keeps from its first use on, behind what programs are seen to do:
+    what a program finds then is a fact about it, not a change that it makes."""
+    torch.utils.checkpoint.DefaultDeviceType.get_device_type()
 
 
 def _wrap(owner, name, instead):

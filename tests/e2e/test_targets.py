@@ -205,6 +205,43 @@ class TestModules:
         for _ in range(2):
             assert torch.equal(compiled(X, times=3), (X + 1) * 3)
 
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda module: module[:1],
+            lambda module: module + nn.Sequential(nn.ReLU()),
+            lambda module: module * 2,
+            lambda module: module.__class__(nn.Tanh()),
+            lambda module: type(module)(collections.OrderedDict(a=nn.Tanh())),
+            lambda module: module.filled_with(nn.Tanh()),
+        ],
+    )
+    def test_what_it_makes_of_its_class_is_plain(self, make):
+        class Row(nn.Sequential):
+            @classmethod
+            def filled_with(cls, module):
+                return cls(module, module)
+
+        plain = Row(nn.Linear(4, 4), nn.ReLU())
+        compiled = fulgurite.jit(plain)
+        made = make(compiled)
+        assert type(made) is type(make(plain))
+        assert torch.equal(made(X), make(plain)(X))
+        assert torch.equal(fulgurite.jit(made)(X), made(X))
+        assert inspect.signature(type(compiled)) == inspect.signature(Row)
+
+    def test_no_class_is_derived_from_that_of_a_compiled_module(self):
+        with pytest.raises(fulgurite.UserError, match="derive it from Net itself"):
+
+            class Other(type(fulgurite.jit(Net()))):
+                pass
+
+        with pytest.raises(fulgurite.UserError, match="before jit"):
+            relu = nn.ReLU()
+            nn.utils.parametrize.register_parametrization(
+                fulgurite.jit(nn.Linear(2, 2)), "weight", relu
+            )
+
     def test_training_is_eagers(self):
         def train(wrap):
             torch.manual_seed(0)
