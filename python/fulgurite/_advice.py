@@ -1,6 +1,7 @@
 """What to do about a refusal that came from within a library of torch."""
 
 import os
+import re
 import traceback
 
 import torch
@@ -19,6 +20,9 @@ def advised(error, target, args, kwargs):
         for library, find in _ADVICE.items():
             if place.startswith(library) and (advice := find(frame, target, args, kwargs)):
                 return Unsupported(str(error).partition(_INSTEAD)[0] + _INSTEAD + advice)
+    for call, advice in _BY_CALL.items():
+        if _INSTEAD not in str(error) and re.search(rf"calls {call}\(\)", str(error)):
+            return Unsupported(str(error) + _INSTEAD + advice)
     return error
 
 
@@ -44,11 +48,25 @@ def _of_backward_hooks(frame, target, args, kwargs):
     )
 
 
+def _of_attention(frame, target, args, kwargs):
+    if frame.f_code.co_name != "_sdpa_kernel":
+        return ""
+    return "enter sdpa_kernel around the call of the compiled function"
+
+
 def _has_backward_hooks(module):
     return module._backward_hooks or module._backward_pre_hooks
 
 
 _ADVICE = {
+    os.path.join("nn", "attention", "__init__.py"): _of_attention,
     os.path.join("distributions", ""): _of_distribution,
     os.path.join("nn", "modules", "module.py"): _of_backward_hooks,
+}
+
+_BY_CALL = {
+    r"torch\.\w*Tensor": "use torch.tensor(...) for data and torch.empty(...) for a shape",
+    r"torch\.autograd\.variable\.Variable": "use the tensor itself: a Variable is a tensor",
+    r"torch\._C\.Generator": "make the generator outside of the compiled function",
+    r"torch\.Size\.numel": "use math.prod(...) of the shape, or tensor.numel()",
 }

@@ -7,12 +7,15 @@ import dataclasses
 import functools
 import types
 import typing
+import weakref
 
 import torch
 from torch.utils import _pytree
 
 _HEAP_TYPE = 1 << 9  # in type.__flags__: made by a class statement, mostly
-_MISSING = object()
+_ITEM = object()
+# class -> (which of its bases, name) of its slots. A descriptor would keep the class alive.
+_SLOTS = weakref.WeakKeyDictionary()
 
 
 class Attributes:
@@ -92,6 +95,9 @@ def attributes_of(value):
 def set_attributes(value, names, children):
     """Past any __setattr__."""
     slots = _slots(type(value))
+    if names and not slots:
+        vars(value).update(zip(names, children, strict=True))
+        return
     for name, child in zip(names, children, strict=True):
         if name in slots:
             slots[name].__set__(value, child)
@@ -99,14 +105,16 @@ def set_attributes(value, names, children):
             value.__dict__[name] = child
 
 
-@functools.lru_cache(maxsize=1000)
 def _slots(kind):
-    return {
-        name: member
-        for base in reversed(kind.__mro__)
-        for name, member in vars(base).items()
-        if isinstance(member, types.MemberDescriptorType) and name != "__dict__"
-    }
+    """{name: descriptor} of what instances keep beside their dict."""
+    if kind not in _SLOTS:
+        _SLOTS[kind] = [
+            (depth, name)
+            for depth, base in reversed(list(enumerate(kind.__mro__)))
+            for name, member in vars(base).items()
+            if isinstance(member, types.MemberDescriptorType) and name != "__dict__"
+        ]
+    return {name: vars(kind.__mro__[depth])[name] for depth, name in _SLOTS[kind]}
 
 
 def build_named_tuple(kind, items):
@@ -155,22 +163,22 @@ def _open_dict(container, kind):
     base = native_base(kind)
     keys = list(base.keys(container))
     items = [base.__getitem__(container, key) for key in keys]
-    repeated, default = [], {}  # attributes that are items, or what the class says anyway
+    known = {}  # attributes that are items, too, and those that are as in the class
     for name, value in attributes_of(container).items():
-        if name in keys and items[keys.index(name)] is value:
-            repeated.append(name)
-        elif dataclasses.is_dataclass(kind) and getattr(kind, name, _MISSING) is value:
-            default[name] = value
-    build = functools.partial(_fill_dict, base, keys, repeated, default)
-    return _with_attributes(container, items, build, keys, keys, {*repeated, *default})
+        if base.__contains__(container, name) and base.__getitem__(container, name) is value:
+            known[name] = _ITEM
+        elif dataclasses.is_dataclass(kind) and getattr(kind, name, _ITEM) is value:
+            known[name] = value
+    build = functools.partial(_fill_dict, base, keys, known)
+    return _with_attributes(container, items, build, keys, keys, known)
 
 
-def _fill_dict(base, keys, repeated, default, kind, items):
+def _fill_dict(base, keys, known, kind, items):
     made = blank(kind)
     for key, item in zip(keys, items, strict=True):
         base.__setitem__(made, key, item)
-    set_attributes(made, default, default.values())
-    set_attributes(made, repeated, [base.__getitem__(made, name) for name in repeated])
+    values = [base.__getitem__(made, k) if v is _ITEM else v for k, v in known.items()]
+    set_attributes(made, known, values)
     return made
 
 

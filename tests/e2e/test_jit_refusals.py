@@ -191,3 +191,20 @@ def test_a_checkpoint_before_any_other(reentrant, monkeypatch):
 
     x = torch.ones(1, 2, requires_grad=True)
     assert torch.equal(fulgurite.jit(f)(x), f(x))
+
+
+def attends(x):
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+@pytest.mark.parametrize(
+    "program, advice",
+    [
+        (attends, "enter sdpa_kernel around the call"),
+        (lambda x: x + torch.randn(2, generator=torch.Generator()), "make the generator outside"),
+    ],
+)
+def test_refused_calls_come_with_advice(program, advice):
+    with pytest.raises(fulgurite.Unsupported, match=f"instead: {advice}"):
+        fulgurite.jit(program)(torch.ones(2, 2))
