@@ -153,16 +153,16 @@ void read_attribute(Recorder& recorder, PyObject* object, PyObject* name) {
   read_instance_entry(recorder, object, name);
 }
 
-void write_attribute(Recorder& recorder, PyObject* object, PyObject* name) {
+void write_attribute(Recorder& recorder, PyObject* object, PyObject* name, Change change) {
   static PyObject* const setter = interned("__setattr__");
   static PyObject* const deleter = interned("__delattr__");
   PyTypeObject* type = Py_TYPE(object);
   read_specials(recorder, object);
   if (is_overridden(type, setter) || is_overridden(type, deleter)) return;
-  write_attribute_plainly(recorder, object, name);
+  write_attribute_plainly(recorder, object, name, change);
 }
 
-void write_attribute_plainly(Recorder& recorder, PyObject* object, PyObject* name) {
+void write_attribute_plainly(Recorder& recorder, PyObject* object, PyObject* name, Change change) {
   PyTypeObject* type = Py_TYPE(object);
   Log& log = recorder.log;
   if (log.is_fresh(object)) {
@@ -176,10 +176,16 @@ void write_attribute_plainly(Recorder& recorder, PyObject* object, PyObject* nam
   if (is_tensor(object) && in_c && equals(name, "data"))
     return recorder.impure(Impure::TensorState, "replaces the data of a tensor");
   if (in_c && equals(name, "__class__")) log.read(Kind::Class, object);
-  if (in_c || has_own_lookup(type)) return log.write(Kind::Slot, object, name);
-  if (PyType_Check(object)) return log.write(Kind::TypeEntry, object, name);
+  auto note = [&](Kind kind, PyObject* container) {
+    // Removing what is not there is an error.
+    Kind needed = kind == Kind::Key ? Kind::Present : kind;
+    if (change == Change::Remove) log.read(needed, container, name);
+    log.write(kind, container, name);
+  };
+  if (in_c || has_own_lookup(type)) return note(Kind::Slot, object);
+  if (PyType_Check(object)) return note(Kind::TypeEntry, object);
   if (descriptor && Py_TYPE(descriptor)->tp_descr_set) return;
-  if (PyObject* dict = read_instance_dict(recorder, object)) log.write(Kind::Key, dict, name);
+  if (PyObject* dict = read_instance_dict(recorder, object)) note(Kind::Key, dict);
 }
 
 }  // namespace fulgurite::pystate

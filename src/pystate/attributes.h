@@ -10,10 +10,13 @@ class Recorder;
 
 // `name` is an interned string.
 void read_attribute(Recorder& recorder, PyObject* object, PyObject* name);
+enum class Change : bool { Set, Remove };
 // A write or a deletion, as the instruction or setattr() does it.
-void write_attribute(Recorder& recorder, PyObject* object, PyObject* name);
+void write_attribute(Recorder& recorder, PyObject* object, PyObject* name,
+                     Change change = Change::Set);
 // The same past a __setattr__ that is written in Python, as object.__setattr__ does it.
-void write_attribute_plainly(Recorder& recorder, PyObject* object, PyObject* name);
+void write_attribute_plainly(Recorder& recorder, PyObject* object, PyObject* name,
+                             Change change = Change::Set);
 
 // What a descriptor written in C, found on the object's type by that name, keeps or computes.
 void read_slot(Recorder& recorder, PyObject* object, PyObject* name);

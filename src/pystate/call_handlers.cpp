@@ -59,12 +59,14 @@ void gets_attribute(Recorder& recorder, const Call& call) {
 
 void sets_attribute(Recorder& recorder, const Call& call) {
   if (PyObject* name = attribute_name(recorder, call, 1))
-    write_attribute(recorder, call.arguments[0], name);
+    write_attribute(recorder, call.arguments[0], name,
+                    call.arguments.size() == 2 ? Change::Remove : Change::Set);
 }
 
 void sets_attribute_plainly(Recorder& recorder, const Call& call) {
   if (PyObject* name = attribute_name(recorder, call, 0))
-    write_attribute_plainly(recorder, call.self, name);
+    write_attribute_plainly(recorder, call.self, name,
+                            call.arguments.size() == 1 ? Change::Remove : Change::Set);
 }
 
 void gets_length(Recorder& recorder, const Call& call) {
@@ -84,12 +86,17 @@ void checks_type(Recorder& recorder, const Call& call) {
       read_specials(recorder, PyTuple_GET_ITEM(classes, i));
 }
 
+// The count itself may be what the program wants; that is told apart by a key.
 void checks_registered(Recorder& recorder, const Call& call) {
+  if (call.arguments.empty())
+    return (void)recorder.log.read(Kind::Registrations, call.callable, Py_None);
   if (call.arguments.size() < 2) return;
   PyObject* object = call.arguments[1];
   read_specials(recorder, object);
   read_bases(recorder, PyType_Check(object) ? (PyTypeObject*)object : Py_TYPE(object));
   recorder.log.read(Kind::Registrations, call.callable);
+  PyObject* type = PyType_Check(object) ? object : reinterpret_cast<PyObject*>(Py_TYPE(object));
+  recorder.note_abstract_check(type, call.arguments[0]);
 }
 
 void advances(Recorder& recorder, const Call& call) {
@@ -196,6 +203,26 @@ void calls_partial(Recorder& recorder, const Call& call) {
   PyObject *key, *value;
   for (Py_ssize_t at = 0; PyDict_Next(named, &at, &key, &value);) all.push_back(value);
   observe_call(recorder, call.at, function, all, nullptr);
+}
+
+// A lock that is given back by the run is none of its effects; whoever else holds it is waited for.
+void takes_lock(Recorder& recorder, const Call& call) {
+  if (recorder.log.is_fresh(call.self)) return;
+  if (!call.arguments.empty())
+    return recorder.impure(Impure::Outside, "takes a lock unless another thread holds it");
+  recorder.hold_lock(call.self, 1);
+}
+
+void gives_back_lock(Recorder& recorder, const Call& call) {
+  if (!recorder.log.is_fresh(call.self)) recorder.hold_lock(call.self, -1);
+}
+
+void changes_own(Recorder& recorder, const Call& call) {
+  for (PyObject* argument : call.arguments) read_deeply(recorder, argument);
+  if (!call.self || !recorder.log.is_fresh(call.self))
+    recorder.impure(Impure::Unreviewed, fmt::format("calls {} on an object that was made before",
+                                                    describe_callable(call.callable)));
+  recorder.expect_fresh(call.at);
 }
 
 void gets_by_name(Recorder& recorder, const Call& call) {

@@ -33,11 +33,13 @@ void reduces(Recorder&, const Call&);       // object.__reduce_ex__
 // --- Methods of containers
 void appends(Recorder&, const Call&);
 void changes(Recorder&, const Call&);  // all of self, reading the arguments
+void clears(Recorder&, const Call&);
 void gets_item(Recorder&, const Call&);
 void sets_item(Recorder&, const Call&);
 void deletes_item(Recorder&, const Call&);
 void gets_key(Recorder&, const Call&);
 void sets_key(Recorder&, const Call&);
+void removes_key(Recorder&, const Call&);
 void gets_or_sets_key(Recorder&, const Call&);
 void updates(Recorder&, const Call&);
 void changes_member(Recorder&, const Call&);
@@ -49,13 +51,17 @@ void sets_context_variable(Recorder&, const Call&);
 void dereferences(Recorder&, const Call&);  // a weak reference
 void calls_cached(Recorder&, const Call&);  // a functools.lru_cache wrapper
 void calls_partial(Recorder&, const Call&);
+void takes_lock(Recorder&, const Call&);
+void gives_back_lock(Recorder&, const Call&);
+void changes_own(Recorder&, const Call&);    // self, which has to be made by the run
 void gets_by_name(Recorder&, const Call&);   // operator.attrgetter
 void gets_by_key(Recorder&, const Call&);    // operator.itemgetter
 void mutates_first(Recorder&, const Call&);  // heapq.heappush and the like
 
 // --- Libraries
 void dispatches(Recorder&, const Call&);  // torch: the dispatcher sees the rest
-void asks(Recorder&, const Call&);        // for a setting that could be changed
+void calls_script(Recorder&, const Call&);
+void asks(Recorder&, const Call&);  // for a setting that could be changed
 void reads_tensor_data(Recorder&, const Call&);
 void changes_tensor_state(Recorder&, const Call&);
 void computes_on_arrays(Recorder&, const Call&);  // NumPy

@@ -134,6 +134,20 @@ void call_instance(Recorder& recorder, const Call& call) {
   flag_call(recorder, call);
 }
 
+// Whether none of the arguments of a call comes to code in C.
+bool is_called_in_python(PyObject* callable) {
+  static PyObject* const enter = interned("__call__");
+  static PyObject* const make = interned("__new__");
+  static PyObject* const initialise = interned("__init__");
+  PyObject* entry = type_lookup(Py_TYPE(callable), enter);
+  if (entry && PyFunction_Check(entry)) return true;
+  auto* type = reinterpret_cast<PyTypeObject*>(callable);
+  if (!PyType_Check(callable) || !is_heap_type(type) || Py_TYPE(type) != &PyType_Type) return false;
+  PyObject* initialiser = type_lookup(type, initialise);
+  return initialiser && PyFunction_Check(initialiser) &&
+         type_lookup(type, make) == type_lookup(&PyBaseObject_Type, make);
+}
+
 void call_python(Recorder& recorder, const Call& call) {
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(call.callable));
   if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
@@ -179,6 +193,24 @@ void observe_call(Recorder& recorder, const Instruction& at, PyObject* callable,
   }
   if (const Callee* known = find_callee(callable)) return known->handler(recorder, call);
   flag_call(recorder, call);
+}
+
+void observe_call_of_unknown(Recorder& recorder, const Instruction& at, PyObject* callable) {
+  if (PyFunction_Check(callable) || PyMethod_Check(callable)) return;
+  if (is_partial(callable)) {
+    recorder.log.add_old(callable, kUnknown);
+    recorder.log.read_parts(callable);
+    read_deeply(recorder, part_of(callable, 1));
+    read_deeply(recorder, part_of(callable, 2));
+    return observe_call_of_unknown(recorder, at, part_of(callable, 0));
+  }
+  if (is_called_in_python(callable))
+    return observe_call(recorder, at, callable, {}, nullptr);  // frames of their own take them
+  const Callee* known = find_callee(callable);
+  if (!known || known->handed != Handed::Reads)
+    return recorder.impure(Impure::Unreviewed, "calls C code with *arguments that are no tuple");
+  read_callable(recorder, callable);
+  recorder.expect_fresh(at);
 }
 
 void read_callable(Recorder& recorder, PyObject* callable) {

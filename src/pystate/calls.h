@@ -25,6 +25,9 @@ struct Call {
 void observe_call(Recorder& recorder, const Instruction& at, PyObject* callable,
                   std::span<PyObject* const> arguments, PyObject* keywords);
 
+// The same where the arguments are not known before they are taken one by one from an iterator.
+void observe_call_of_unknown(Recorder& recorder, const Instruction& at, PyObject* callable);
+
 // Notes what C code does that calls the object.
 void read_callable(Recorder& recorder, PyObject* callable);
 

@@ -76,8 +76,31 @@ constexpr FunctionOfLibrary kFunctionsOfLibrary[] = {
     // Around a look at the levels of loggers, which is watched.
     {"/logging/__init__.py", "_acquireLock", Treatment::Closed},
     {"/logging/__init__.py", "_releaseLock", Treatment::Closed},
+    {"/warnings.py", "_showwarnmsg", Treatment::Message},  // of C code
     {"/warnings.py", "warn", Treatment::Message},
     {"/warnings.py", "warn_explicit", Treatment::Message},
+    // Of the number formats, with a table of those that were asked for.
+    {"/numpy/_core/getlimits.py", "finfo.__new__", Treatment::Closed},
+    {"/numpy/_core/getlimits.py", "iinfo.max", Treatment::Closed},
+    {"/numpy/_core/getlimits.py", "iinfo.min", Treatment::Closed},
+    // The name of the module that called.
+    {"/collections/__init__.py", "namedtuple", Treatment::Closed},
+    // A variable of the function that called.
+    {"/typing_extensions.py", "_has_generic_or_protocol_as_origin", Treatment::Closed},
+    // The bar on the screen, and the clock behind it.
+    {"/tqdm/std.py", "tqdm.__new__", Treatment::Closed},
+    {"/tqdm/std.py", "tqdm.__iter__", Treatment::Exempt},
+    {"/tqdm/std.py", "tqdm.__del__", Treatment::Closed},
+    {"/tqdm/std.py", "tqdm.clear", Treatment::Message},
+    {"/tqdm/std.py", "tqdm.close", Treatment::Message},
+    {"/tqdm/std.py", "tqdm.refresh", Treatment::Message},
+    {"/tqdm/std.py", "tqdm.reset", Treatment::Message},
+    {"/tqdm/std.py", "tqdm.set_description", Treatment::Message},
+    {"/tqdm/std.py", "tqdm.set_description_str", Treatment::Message},
+    {"/tqdm/std.py", "tqdm.set_postfix", Treatment::Message},
+    {"/tqdm/std.py", "tqdm.set_postfix_str", Treatment::Message},
+    {"/tqdm/std.py", "tqdm.update", Treatment::Message},
+    {"/tqdm/std.py", "tqdm.write", Treatment::Message},
 };
 
 // `path` is that of a file, a colon, and the qualified name of a function.
@@ -121,6 +144,7 @@ Treatment treatment_of(PyCodeObject* code) {
 void* make_review(PyCodeObject* code) {
   auto* review = new CodeReview;
   review->treatment = treatment_of(code);
+  review->function = reviewed_function(code);
   review->instructions = plain_instructions(code);
   review->bytes =
       reinterpret_cast<const unsigned char*>(PyBytes_AS_STRING(review->instructions.get()));

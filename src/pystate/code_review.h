@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include "pystate/ref.h"
+#include "pystate/reviewed_functions.h"
 
 namespace fulgurite::pystate {
 
@@ -18,8 +19,9 @@ enum class Treatment : uint8_t {
 
 struct CodeReview {
   Treatment treatment = Treatment::Watched;
-  Ref instructions;                      // before specialisation
-  const unsigned char* bytes = nullptr;  // of `instructions`
+  const ReviewedFunction* function = nullptr;  // where it is one, and watched otherwise
+  Ref instructions;                            // before specialisation
+  const unsigned char* bytes = nullptr;        // of `instructions`
   int count = 0;
   uint64_t noted_by = 0;  // the last recording that keeps the code object alive
 };

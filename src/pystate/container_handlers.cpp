@@ -41,6 +41,8 @@ void changes(Recorder& recorder, const Call& call) {
   write_contents(recorder, call.self);
 }
 
+void clears(Recorder& recorder, const Call& call) { clear_contents(recorder, call.self); }
+
 void gets_item(Recorder& recorder, const Call& call) {
   if (!call.arguments.empty()) read_item(recorder, call.self, call.arguments[0]);
 }
@@ -59,6 +61,10 @@ void gets_key(Recorder& recorder, const Call& call) {
 
 void sets_key(Recorder& recorder, const Call& call) {
   if (!call.arguments.empty()) write_key(recorder, call.self, call.arguments[0]);
+}
+
+void removes_key(Recorder& recorder, const Call& call) {
+  if (!call.arguments.empty()) remove_key(recorder, call.self, call.arguments[0]);
 }
 
 void gets_or_sets_key(Recorder& recorder, const Call& call) {

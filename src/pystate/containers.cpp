@@ -147,6 +147,13 @@ void write_key(Recorder& recorder, PyObject* dict, PyObject* key) {
   recorder.log.write(Kind::Key, dict, canonical);
 }
 
+void remove_key(Recorder& recorder, PyObject* dict, PyObject* key) {
+  read_specials(recorder, key);
+  PyObject* canonical = recorder.log.canonical_key(key);
+  if (canonical && PyDict_Check(dict)) recorder.log.read(Kind::Present, dict, canonical);
+  write_key(recorder, dict, key);
+}
+
 void read_item(Recorder& recorder, PyObject* container, PyObject* key) {
   read_specials(recorder, container);
   if (is_tensor(container)) return read_deeply(recorder, key);
@@ -174,6 +181,7 @@ void delete_item(Recorder& recorder, PyObject* container, PyObject* key) {
     read_specials(recorder, container);
     return recorder.log.write(Kind::Contents, container);
   }
+  if (is_plain_dict(container)) return remove_key(recorder, container, key);
   write_item(recorder, container, key);
 }
 
@@ -212,6 +220,10 @@ void read_contents(Recorder& recorder, PyObject* container) {
 void write_contents(Recorder& recorder, PyObject* container) {
   if (is_mutable_container(container)) recorder.log.write(Kind::Contents, container);
   if (is_array(container)) write_array(recorder, container);
+}
+
+void clear_contents(Recorder& recorder, PyObject* container) {
+  if (is_mutable_container(container)) recorder.log.clear(container);
 }
 
 void read_deeply(Recorder& recorder, PyObject* object, Callables callables) {

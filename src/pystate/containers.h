@@ -15,6 +15,8 @@ void delete_item(Recorder& recorder, PyObject* container, PyObject* key);
 // One key of a dict, where no subclass is in the way.
 void read_key(Recorder& recorder, PyObject* dict, PyObject* key);
 void write_key(Recorder& recorder, PyObject* dict, PyObject* key);
+// Removes the key, which is an error if it is not there.
+void remove_key(Recorder& recorder, PyObject* dict, PyObject* key);
 
 // `item in container`.
 void read_membership(Recorder& recorder, PyObject* container, PyObject* item);
@@ -25,6 +27,8 @@ void read_length(Recorder& recorder, PyObject* object);
 // The elements of a container, array or view; nothing for other objects.
 void read_contents(Recorder& recorder, PyObject* container);
 void write_contents(Recorder& recorder, PyObject* container);
+// Removes all of them.
+void clear_contents(Recorder& recorder, PyObject* container);
 // The contents, and those of the containers in it: what code that is not watched may look at when
 // it gets the object. Such code may call callables, too; Python functions are watched then, others
 // are looked into if `callables` says so.

@@ -19,6 +19,12 @@ Expected::Expected(PyObject* object) : object_(object) {
   }
 }
 
+Expected Expected::anything() {
+  Expected any;
+  any.any_ = true;
+  return any;
+}
+
 PyObject* Expected::alive() const {
   if (!keeper_) return nullptr;
   if (!weak_) return object_;
@@ -27,6 +33,7 @@ PyObject* Expected::alive() const {
 }
 
 bool Expected::equals(PyObject* now) const {
+  if (any_) return now;
   return now && object_ && keeper_ && !weak_ && same_constant(object_, now);
 }
 
@@ -43,6 +50,14 @@ std::vector<Expected> expect_elements(PyObject* entry) {
     for (Py_ssize_t at = 0; _PySet_NextEntry(entry, &at, &element, &hash);)
       elements.emplace_back(element);
   return elements;
+}
+
+// The values of the keys that were replaced before anyone looked do not count.
+void allow_any(std::vector<Expected>& elements, PyObject* contents, PyObject* replaced) {
+  for (size_t i = 0; i + 1 < elements.size(); i += 2)
+    if (PySet_Contains(replaced, PyTuple_GET_ITEM(contents, static_cast<Py_ssize_t>(i))) == 1)
+      elements[i + 1] = Expected::anything();
+  PyErr_Clear();
 }
 
 bool set_matches(const std::vector<Expected>& elements, PyObject* set) {
@@ -89,6 +104,7 @@ Fact fact_of(const Location& location, const Log& log) {
     entry = reinterpret_cast<PyObject*>(Py_TYPE(entry));
   if (has_elements(location.kind, entry)) {
     fact.elements = expect_elements(entry);
+    if (location.replaced) allow_any(fact.elements, entry, location.replaced.get());
   } else {
     fact.value = Expected(entry);
   }

@@ -19,6 +19,8 @@ class Expected {
  public:
   Expected() = default;
   explicit Expected(PyObject* object);
+  // Matches any object.
+  static Expected anything();
 
   // Whether `now` (null: nothing) is that object, or an equal constant.
   bool matches(PyObject* now) const {
@@ -39,6 +41,7 @@ class Expected {
   PyObject* object_ = nullptr;
   Ref keeper_;  // the object, or a weak reference to it; empty for what can have neither
   bool weak_ = false;
+  bool any_ = false;
 };
 
 struct Fact {

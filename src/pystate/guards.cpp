@@ -53,7 +53,7 @@ struct Level {
 };
 
 bool is_grouped_by_dict(const Fact& fact) {
-  if (fact.kind == Kind::Key) return true;
+  if (fact.kind == Kind::Key || fact.kind == Kind::Present) return true;
   return (fact.kind == Kind::Contents || fact.kind == Kind::Length) && PyDict_Check(fact.container);
 }
 

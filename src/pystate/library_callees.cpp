@@ -46,6 +46,7 @@ constexpr CalleeRow kRows[] = {
 
     // NumPy, random numbers excepted
     {"numpy._core._multiarray_umath", "*", computes_on_arrays, kReads},
+    {"numpy._core._multiarray_umath._array_converter", "*", computes_on_arrays, kReads},
     {"numpy.ndarray", "*", array_method},
     {"numpy.ufunc", "*", computes_on_arrays},
     {"numpy.generic", "*", makes, kReads},

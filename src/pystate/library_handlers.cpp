@@ -68,6 +68,11 @@ void dispatches(Recorder& recorder, const Call& call) {
   for (PyObject* argument : call.arguments) read_deeply(recorder, argument, Callables::Skip);
 }
 
+void calls_script(Recorder& recorder, const Call& call) {
+  dispatches(recorder, call);
+  recorder.run_scripts_plainly(call.callable);
+}
+
 void asks(Recorder& recorder, const Call& call) {
   Ref arguments = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(call.arguments.size())));
   for (size_t i = 0; i < call.arguments.size(); i++)

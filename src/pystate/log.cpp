@@ -8,7 +8,7 @@ namespace {
 // Places that the contents of a container include.
 bool within_contents(Kind kind) {
   return kind == Kind::Key || kind == Kind::Item || kind == Kind::Member || kind == Kind::Length ||
-         kind == Kind::Contents;
+         kind == Kind::Present || kind == Kind::Contents;
 }
 
 // Hashing and comparing such an object runs no Python code.
@@ -106,13 +106,25 @@ LocationId Log::read(Kind kind, PyObject* container, PyObject* key) {
       if (about.contents != kUnknown) return about.contents;
     }
   }
+  if (kind == Kind::Present)
+    if (LocationId of_key = find(Kind::Key, container, key); of_key != kUnknown) {
+      const Location& known = locations_[of_key];
+      if (known.read || known.written) return of_key;
+    }
   LocationId id = locate(kind, container, key);
+  if (kind == Kind::Length && first_contents(container)) read_presence(container);
   Location& location = locations_[id];
   if (!location.written) location.read = true;
   return id;
 }
 
 void Log::write(Kind kind, PyObject* container, PyObject* key) {
+  rewrite(kind, container, key, true);
+}
+
+void Log::clear(PyObject* container) { rewrite(Kind::Contents, container, nullptr, false); }
+
+void Log::rewrite(Kind kind, PyObject* container, PyObject* key, bool from_the_old) {
   if (is_atomic(container) || is_fresh(container)) return;
   // A method of a builtin type, called with an object of another: an error is about to be raised.
   if (within_contents(kind) && !is_mutable_container(container)) return;
@@ -126,12 +138,14 @@ void Log::write(Kind kind, PyObject* container, PyObject* key) {
   LocationId id = locate(kind, container, key);
   Location& location = locations_[id];
   // New contents are made from the old ones.
-  if (kind == Kind::Contents && about.age != Age::Argument) location.read = true;
+  if (kind == Kind::Contents && from_the_old && about.age != Age::Argument) location.read = true;
   bool inserts = kind == Kind::Key && !value_at(kind, container, key);
   if (!location.written || inserts) location.order = ++order_;
   if (inserts && location.entry) location.moved = true;
   if (!location.written) location.where = here;
   location.written = true;
+  if (kind == Kind::Key && find(Kind::Length, container, nullptr) != kUnknown)
+    read_presence(container);
 }
 
 void Log::append(PyObject* list) {
@@ -174,14 +188,47 @@ LocationId Log::find(Kind kind, PyObject* container, PyObject* key) const {
   return found == index_.end() ? kUnknown : found->second;
 }
 
+// What the place held before the run, where the run has written to a part of it.
+Ref Log::entry_of(Kind kind, PyObject* container, PyObject* key) const {
+  if (kind == Kind::Present)
+    if (LocationId of_key = find(Kind::Key, container, key); of_key != kUnknown)
+      return Ref::steal(PyBool_FromLong(static_cast<bool>(locations_[of_key].entry)));
+  PyObject* first = first_contents(container);
+  if (first && kind == Kind::Contents) return Ref::borrow(first);
+  if (first && kind == Kind::Length) {
+    Py_ssize_t size = PyObject_Size(first);
+    return Ref::steal(PyLong_FromSsize_t(PyDict_Check(container) ? size / 2 : size));
+  }
+  return value_at(kind, container, key);
+}
+
+// The keys whose first values nobody has looked at, and nobody can any more.
+Ref Log::replaced_keys(PyObject* dict) const {
+  if (!PyDict_Check(dict) || !first_contents(dict)) return Ref();
+  Ref keys = Ref::steal(PySet_New(nullptr));
+  for (const Location& one : locations_)
+    if (one.container == dict && one.kind == Kind::Key && one.written && !one.read)
+      PySet_Add(keys.get(), one.key.get());
+  return keys;
+}
+
+// How many keys a dict has after it was written to depends on which of these it had before.
+void Log::read_presence(PyObject* dict) {
+  for (size_t i = 0; i < locations_.size(); i++) {
+    const Location& one = locations_[i];
+    if (one.container != dict || one.kind != Kind::Key || !one.written || one.read) continue;
+    LocationId id = locate(Kind::Present, dict, one.key.get());
+    locations_[id].read = true;
+  }
+}
+
 LocationId Log::locate(Kind kind, PyObject* container, PyObject* key) {
   LocationId known = find(kind, container, key);
   if (known != kUnknown) return known;
-  Ref entry;
-  if (kind == Kind::Contents) entry = Ref::borrow(first_contents(container));
-  if (!entry) entry = value_at(kind, container, key);
+  Ref entry = entry_of(kind, container, key);
   auto id = static_cast<LocationId>(locations_.size());
-  locations_.push_back({kind, false, false, false, container, Ref::borrow(key), entry, here});
+  locations_.push_back({kind, false, false, false, container, Ref::borrow(key), entry, {}, here});
+  if (kind == Kind::Contents) locations_.back().replaced = replaced_keys(container);
   index_.emplace(Index{kind, container, key}, id);
   if (kind == Kind::Contents) known_.find(container)->second.contents = id;
   if (!entry) return id;
@@ -314,32 +361,6 @@ PyObject* Log::canonical_key(PyObject* key) {
   PyObject* canonical = PyDict_SetDefault(canonical_.get(), key, key);
   if (!canonical) PyErr_Clear();
   return canonical;
-}
-
-void Log::settle() {
-  auto is_dropped = [&](const Location& location) {
-    const Known* about = known(location.container);
-    return !about || about->age == Age::Fresh;
-  };
-  auto only_here = [&](PyObject* object, const Known& known) {
-    bool found = known.root >= 0 || (known.origin != kUnknown &&
-                                     !is_dropped(locations_[static_cast<size_t>(known.origin)]));
-    return Py_REFCNT(object) == 1 && !(known.age != Age::Fresh && found);
-  };
-  for (bool again = true; again;) {
-    std::vector<PyObject*> leaving;
-    for (auto& [object, known] : known_)
-      if (only_here(object, known)) leaving.push_back(object);
-    // An address may be used again, so what is known of it goes before the object does.
-    for (PyObject* object : leaving) known_.erase(object);
-    for (Location& location : locations_) {
-      if (!is_dropped(location)) continue;
-      location.read = location.written = false;
-      location.entry = Ref();
-    }
-    for (PyObject* object : leaving) Py_DECREF(object);
-    again = !leaving.empty();
-  }
 }
 
 }  // namespace fulgurite::pystate

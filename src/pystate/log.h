@@ -30,6 +30,7 @@ struct Location {
   PyObject* container;  // kept alive by the log
   Ref key;              // empty for kinds without
   Ref entry;            // what it held at first; empty if nothing
+  Ref replaced;         // of a dict's contents: a set of keys that had been given new values
   Where where;          // of the first touch, or of the first write
   uint32_t order = 0;   // of writes; a key that is put back after its removal counts anew
 };
@@ -72,6 +73,8 @@ class Log {
   LocationId read(Kind kind, PyObject* container, PyObject* key = nullptr);
   // Notes a write, to be called before it happens. A dict or set is copied first.
   void write(Kind kind, PyObject* container, PyObject* key = nullptr);
+  // Notes that the container will be emptied, whatever is in it.
+  void clear(PyObject* container);
   // Notes that items will be put at the end of a list.
   void append(PyObject* list);
 
@@ -115,6 +118,10 @@ class Log {
   };
 
   LocationId locate(Kind kind, PyObject* container, PyObject* key);
+  Ref entry_of(Kind kind, PyObject* container, PyObject* key) const;
+  Ref replaced_keys(PyObject* dict) const;
+  void read_presence(PyObject* dict);
+  void rewrite(Kind kind, PyObject* container, PyObject* key, bool from_the_old);
   void adopt(PyObject* value, LocationId from);
   bool is_loose(PyObject* container) const;
   void adopt_argument(const Known& owner, PyObject* value);
@@ -122,6 +129,7 @@ class Log {
   void pass_on(const Known& owner, Kind kind, PyObject* container, PyObject* key);
   LocationId read_appended(PyObject* list);
   void keep_contents(PyObject* container);
+  void guard_unchanged();
 
   std::vector<Root> roots_;
   std::vector<Location> locations_;

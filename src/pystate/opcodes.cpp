@@ -47,6 +47,14 @@ void store_global(Recorder& r, const Instruction& at) {
   r.log.write(Kind::Key, globals_of(at.frame), at.name(at.argument));
 }
 
+void remove_name(Recorder& r, const Instruction& at) {
+  if (PyObject* names = mapping_of(at.frame)) delete_item(r, names, at.name(at.argument));
+}
+
+void remove_global(Recorder& r, const Instruction& at) {
+  remove_key(r, globals_of(at.frame), at.name(at.argument));
+}
+
 PyObject* cell(const Instruction& at) {
   PyObject* found = locals_of(at.frame)[at.argument];
   return found && PyCell_Check(found) ? found : nullptr;
@@ -78,7 +86,15 @@ void store_attribute(Recorder& r, const Instruction& at) {
   write_attribute(r, at.top(), at.name(at.argument));
 }
 
-void load_item(Recorder& r, const Instruction& at) { read_item(r, at.top(1), at.top()); }
+void remove_attribute(Recorder& r, const Instruction& at) {
+  write_attribute(r, at.top(), at.name(at.argument), Change::Remove);
+}
+
+void load_item(Recorder& r, const Instruction& at) {
+  read_item(r, at.top(1), at.top());
+  if (PyList_CheckExact(at.top(1)) && PySlice_Check(at.top())) r.expect_fresh(at);
+}
+
 void store_item(Recorder& r, const Instruction& at) { write_item(r, at.top(1), at.top()); }
 void remove_item(Recorder& r, const Instruction& at) { delete_item(r, at.top(1), at.top()); }
 
@@ -259,13 +275,15 @@ void call(Recorder& r, const Instruction& at) {
   observe_call(r, at, method, {arguments - 1, count + 1}, keyword_names(at));
 }
 
-// The arguments are not known before they are taken one by one from an iterator.
-void call_unknown_arguments(Recorder& r, const Instruction& at, PyObject* callable) {
-  const Callee* known = find_callee(callable);
-  if (!known || known->handed != Handed::Reads)
-    return r.impure(Impure::Unreviewed, "calls C code with *arguments that are no tuple");
-  read_callable(r, callable);
-  r.expect_fresh(at);
+// The elements of an iterable, where taking them runs no code of the program; a tensor gives new
+// tensors, of which there is nothing to note.
+Ref elements_of(PyObject* iterable) {
+  if (is_tensor(iterable)) return Ref::steal(PyTuple_New(0));
+  bool plain = PyList_CheckExact(iterable) || PyAnySet_CheckExact(iterable) ||
+               PyDict_CheckExact(iterable) || PyDictViewSet_Check(iterable) ||
+               PyDictValues_Check(iterable) || Py_TYPE(iterable) == deque_type() ||
+               PyRange_Check(iterable);
+  return plain ? Ref::steal(PySequence_Tuple(iterable)) : Ref::borrow(iterable);
 }
 
 void call_spread(Recorder& r, const Instruction& at) {
@@ -275,12 +293,14 @@ void call_spread(Recorder& r, const Instruction& at) {
   PyObject* callable = at.top(named ? 2 : 1);
   read_contents(r, positional);
   if (Py_TYPE(positional)->tp_iternext) advance(r, positional);
+  Ref elements = elements_of(positional);
+  if (!elements) return PyErr_Clear();
+  positional = elements.get();
   if (!PyTuple_Check(positional) || (keywords && !PyDict_Check(keywords))) {
     // Another iterable, or a mapping of another kind: read by C code, one item after the other.
     read_deeply(r, positional);
     if (keywords) read_deeply(r, keywords);
-    if (PyFunction_Check(callable) || PyMethod_Check(callable)) return;
-    return call_unknown_arguments(r, at, callable);
+    return observe_call_of_unknown(r, at, callable);
   }
   std::vector<PyObject*> all;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional); i++)
@@ -303,15 +323,18 @@ constexpr std::array<Handler, 256> kHandlers = [] {
   std::array<Handler, 256> table{};
   table[LOAD_GLOBAL] = load_global;
   table[LOAD_NAME] = load_name;
-  table[STORE_NAME] = table[DELETE_NAME] = store_name;
-  table[STORE_GLOBAL] = table[DELETE_GLOBAL] = store_global;
+  table[STORE_NAME] = store_name;
+  table[DELETE_NAME] = remove_name;
+  table[STORE_GLOBAL] = store_global;
+  table[DELETE_GLOBAL] = remove_global;
   table[LOAD_DEREF] = table[LOAD_CLASSDEREF] = load_cell;
   table[STORE_DEREF] = table[DELETE_DEREF] = store_cell;
   table[LOAD_BUILD_CLASS] = load_build_class;
   table[LOAD_ATTR] = table[LOAD_METHOD] = load_attribute;
   table[IMPORT_FROM] = import_from;
   table[IMPORT_STAR] = import_all;
-  table[STORE_ATTR] = table[DELETE_ATTR] = store_attribute;
+  table[STORE_ATTR] = store_attribute;
+  table[DELETE_ATTR] = remove_attribute;
   table[BINARY_SUBSCR] = load_item;
   table[STORE_SUBSCR] = store_item;
   table[DELETE_SUBSCR] = remove_item;

@@ -59,6 +59,7 @@ class Path {
         return object(container) + "[" + short_repr(key) + "]";
       case Kind::Length:
         return "len(" + object(container) + ")";
+      case Kind::Present:
       case Kind::Member:
         return short_repr(key) + " in " + object(container);
       case Kind::TypeAttribute:
@@ -172,6 +173,8 @@ const char* name_of(Kind kind) {
       return "contents";
     case Kind::Length:
       return "length";
+    case Kind::Present:
+      return "presence";
     case Kind::Member:
       return "member";
     case Kind::Item:

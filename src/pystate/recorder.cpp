@@ -56,17 +56,25 @@ std::string at_line(const Where& where) {
                      PyCode_Addr2Line(where.code, where.instruction * 2));
 }
 
-bool is_of_the_user(PyCodeObject* code) {
+enum class Writer : uint8_t { User, Package, Library };  // Library: Python, torch and this package
+
+Writer writer_of(PyCodeObject* code) {
   std::string_view file = file_of(code);
-  return !is_in(file, packages().torch) && !is_in(file, packages().library) &&
-         !is_in(file, packages().own) && !file.starts_with("<frozen");
+  if (is_in(file, packages().torch) || is_in(file, packages().own) || file.starts_with("<frozen"))
+    return Writer::Library;
+  for (std::string_view packages : {"/site-packages/", "/dist-packages/"})
+    if (file.find(packages) != file.npos) return Writer::Package;
+  return is_in(file, packages().library) ? Writer::Library : Writer::User;
 }
 
-// `innermost`, or the user's own code that called it; `innermost` again where there is none.
+// `innermost`, or the user's own code that called it; where there is none, that of a package.
 Where line_of_the_user(const Where& innermost) {
-  if (!innermost.code || is_of_the_user(innermost.code)) return innermost;
-  for (const Frame* frame = innermost_frame(PyThreadState_Get()); frame; frame = caller_of(frame))
-    if (is_of_the_user(code_of(frame))) return {code_of(frame), instruction_of(frame)};
+  if (!innermost.code) return innermost;
+  for (Writer wanted : {Writer::User, Writer::Package}) {
+    if (writer_of(innermost.code) == wanted) return innermost;
+    for (const Frame* frame = innermost_frame(PyThreadState_Get()); frame; frame = caller_of(frame))
+      if (writer_of(code_of(frame)) == wanted) return {code_of(frame), instruction_of(frame)};
+  }
   return innermost;
 }
 
@@ -112,6 +120,13 @@ void Recorder::start() {
 bool Recorder::stop() {
   if (active != this) return false;
   active = nullptr;
+  plain_scripts_.reset();
+  for (auto& [lock, held] : locks_)
+    if (held)
+      note(Impure::Outside,
+           fmt::format("{} a {}", held > 0 ? "takes and keeps" : "gives back",
+                       Py_TYPE(lock.get())->tp_name),
+           false);
   bool still_there = trace_function().function == trace;
   if (still_there) PyEval_SetTrace(previous_.function, previous_.argument);
   Py_CLEAR(previous_.argument);
@@ -127,6 +142,19 @@ void Recorder::note(Impure kind, std::string what, bool preventable) {
     to_raise_ = fmt::format("the function {}{}{}", what, at_line(log.here), caller_line(log.here));
   const Where where = kind == Impure::Message ? line_of_the_user(log.here) : log.here;
   impurities.push_back({kind, std::move(what), where, raises});
+}
+
+void Recorder::run_scripts_plainly(PyObject* function) {
+  if (!plain_scripts_) plain_scripts_.emplace();
+  Ref forgotten =
+      Ref::steal(PyObject_CallMethod(function, "_debug_flush_compilation_cache", nullptr));
+  if (!forgotten) PyErr_Clear();
+}
+
+void Recorder::hold_lock(PyObject* lock, int change) {
+  for (auto& [known, held] : locks_)
+    if (known.get() == lock) return (void)(held += change);
+  locks_.emplace_back(Ref::borrow(lock), change);
 }
 
 void Recorder::expect_fresh(const Instruction& at, PyTypeObject* type) {
@@ -178,7 +206,8 @@ bool Recorder::is_watched(const Frame* frame) const {
 
 void Recorder::on_call(PyFrameObject* object) {
   Frame* frame = frame_of(object);
-  Treatment treatment = review(code_of(frame)).treatment;
+  const CodeReview& known = review(code_of(frame));
+  Treatment treatment = known.treatment;
   if (treatment == Treatment::Library)
     treatment = is_watched(caller_of(frame)) ? Treatment::Watched : Treatment::Exempt;
   bool watched = treatment == Treatment::Watched && !paused_by_;
@@ -187,11 +216,18 @@ void Recorder::on_call(PyFrameObject* object) {
   if (treatment == Treatment::Watched && is_module_body(frame)) treatment = Treatment::Import;
   if (treatment == Treatment::Import) begin_import(frame);
   if (paused_by_ || treatment == Treatment::Exempt) return;
-  if (treatment == Treatment::Watched) return enter(frame);
+  if (treatment == Treatment::Watched) {
+    if (!known.function || !known.function->begin(*this, frame)) return enter(frame);
+    running_ = known.function;
+  }
   if (treatment == Treatment::Message)
     impure(Impure::Message, fmt::format("calls {}", utf8(code_of(frame)->co_qualname)));
+  pause_until_return(object);
+}
+
+void Recorder::pause_until_return(PyFrameObject* object) {
   set_opcode_events(object, false);
-  paused_by_ = frame;
+  paused_by_ = frame_of(object);
   until_return_ = true;
 }
 
@@ -199,8 +235,34 @@ void Recorder::on_call(PyFrameObject* object) {
 void Recorder::begin_import(const Frame* frame) {
   if (import_frame_) return;
   import_frame_ = frame;
+  answers_before_import_ = abstract_answers();
   if (during_imports_) import_scope_ = during_imports_();
   if (!paused_by_) impure(Impure::Import, fmt::format("imports {}", utf8(imported_by(frame))));
+}
+
+// Modules register classes of their own with abstract classes. What the run asked before has the
+// same answers then, and the next run starts from these registrations.
+void Recorder::end_import() {
+  import_frame_ = nullptr;
+  import_scope_.reset();
+  if (abstract_answers() != answers_before_import_) return;
+  for (Location& location : log.locations())
+    if (location.kind == Kind::Registrations && !location.key)
+      location.entry = value_at(Kind::Registrations, location.container, nullptr);
+}
+
+std::vector<int> Recorder::abstract_answers() const {
+  std::vector<int> answers;
+  for (const auto& [type, abstract] : abstract_checks_)
+    answers.push_back(PyObject_IsSubclass(type.get(), abstract.get()));
+  PyErr_Clear();
+  return answers;
+}
+
+void Recorder::note_abstract_check(PyObject* type, PyObject* abstract) {
+  for (const auto& [known_type, known] : abstract_checks_)
+    if (known_type.get() == type && known.get() == abstract) return;
+  abstract_checks_.emplace_back(Ref::borrow(type), Ref::borrow(abstract));
 }
 
 void Recorder::enter(Frame* frame) {
@@ -292,11 +354,10 @@ void Recorder::on_return(PyFrameObject* object, PyObject*) {
   if (paused_by_ == frame) {
     paused_by_ = nullptr;
     until_return_ = false;
+    const ReviewedFunction* ended = std::exchange(running_, nullptr);
+    if (ended && ended->finish) ended->finish(*this, frame);
   }
-  if (import_frame_ == frame) {
-    import_frame_ = nullptr;
-    import_scope_.reset();
-  }
+  if (import_frame_ == frame) end_import();
 }
 
 }  // namespace fulgurite::pystate

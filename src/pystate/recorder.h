@@ -17,6 +17,7 @@
 #include "pystate/impurity.h"
 #include "pystate/interpreter.h"
 #include "pystate/log.h"
+#include "torch/plain_scripts.h"
 
 namespace fulgurite::pystate {
 
@@ -65,6 +66,15 @@ class Recorder {
   };
   std::vector<FilledCache> filled_caches;
 
+  // Notes that a lock is taken (1) or given back (-1).
+  void hold_lock(PyObject* lock, int change);
+
+  // Notes that the run asked whether the type counts as a subclass of an abstract class.
+  void note_abstract_check(PyObject* type, PyObject* abstract);
+
+  // From now on scripts run as they are written, the function among them.
+  void run_scripts_plainly(PyObject* function);
+
   // The context variables before the first of them was written; empty if none was.
   Ref context;
 
@@ -83,12 +93,15 @@ class Recorder {
   void on_opcode(PyFrameObject* object);
   void on_return(PyFrameObject* object, PyObject* value);
   void begin_import(const Frame* frame);
+  void end_import();
+  std::vector<int> abstract_answers() const;
   void enter(Frame* frame);
   void enter_generator(Frame* frame);
   void enter_function(PyObject* function);
   void enter_from_c(Frame* frame);
   void enter_initialiser(Frame* frame);
   const CodeReview& review(PyCodeObject* code);
+  void pause_until_return(PyFrameObject* object);
 
   ImpureSet raised_;
   Ref error_type_;
@@ -98,8 +111,13 @@ class Recorder {
   const Frame* paused_by_ = nullptr;
   bool until_return_ = false;  // paused until the frame returns, not until its next instruction
   ImportScope during_imports_;
-  const Frame* import_frame_ = nullptr;  // the outermost that finds or runs a module
+  const ReviewedFunction* running_ = nullptr;  // that `paused_by_` runs
+  const Frame* import_frame_ = nullptr;        // the outermost that finds or runs a module
   std::shared_ptr<void> import_scope_;
+  std::vector<std::pair<Ref, Ref>> abstract_checks_;  // type, abstract class
+  std::vector<int> answers_before_import_;
+  std::optional<PlainScripts> plain_scripts_;
+  std::vector<std::pair<Ref, int>> locks_;  // how many times each was taken more than given back
   ska::flat_hash_set<const Frame*> generators_;  // that started in this run
   std::vector<Ref> codes_;
   uint64_t id_;

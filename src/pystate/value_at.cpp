@@ -219,6 +219,8 @@ Ref value_at(Kind kind, PyObject* container, PyObject* key) {
     case Kind::Appended:
     case Kind::Length:
       return length_of(container);
+    case Kind::Present:
+      return Ref::steal(PyBool_FromLong(PyDict_Contains(container, key) == 1));
     case Kind::Member:
       return Ref::steal(PyBool_FromLong(PySet_Contains(container, key) == 1));
     case Kind::Item:

@@ -15,6 +15,7 @@ enum class Kind : uint8_t {
   Key,            // container[key] of a dict; a key that is absent counts
   Contents,       // all of a list, dict, set, deque or bytearray, in order
   Length,         // how many there are
+  Present,        // whether the dict has the key
   Member,         // whether the set has the key
   Item,           // container[key] of a list; key is an int, perhaps negative
   TypeAttribute,  // what looking up the key on a type and its bases gives

@@ -408,3 +408,128 @@ def mapping_proxy():
     table = {"k": 2}
     proxy = types.MappingProxyType(table)
     return (lambda x: x * proxy["k"] * len(proxy)), lambda i: table.update(k=i, z=1), nothing
+
+
+@program
+def cache_of_the_last_results():
+    """What a small LRU cache does: a look at the length after each store."""
+    kept, wanted = collections.OrderedDict(), [0]
+
+    def f(x):
+        key = wanted[0]
+        if key not in kept:
+            kept[key] = x * 2
+            if len(kept) > 2:
+                kept.popitem(last=False)
+        return kept[key] * len(kept)
+
+    return f, lambda i: wanted.__setitem__(0, i % 3), lambda: list(kept)
+
+
+@program
+def features_of_one_call():
+    features = {}
+
+    def f(x):
+        features.clear()
+        for name in ("a", "b"):
+            features[name] = x * (len(features) + 2)
+        return sum(features.values()) if features else x
+
+    return f, nothing, lambda: list(features.items())
+
+
+@program
+def key_for_one_call():
+    context = {}
+
+    def f(x):
+        context["active"] = 1
+        y = x * (2 if context else 3) * len(context)
+        del context["active"]
+        return y
+
+    return f, lambda i: context.update({i: 1}) if i == 1 else context.clear(), lambda: dict(context)
+
+
+@program
+def set_for_one_call():
+    active = set()
+
+    def f(x):
+        active.add("k")
+        y = x * len(active)
+        active.discard("k")
+        return y
+
+    return f, lambda i: active.add("k" if i % 2 else i), lambda: len(active)
+
+
+@program
+def hooks_for_one_call():
+    model = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.ReLU())
+    seen = []
+
+    def f(x):
+        seen.clear()
+        handle = model[0].register_forward_hook(lambda module, given, result: seen.append(result))
+        try:
+            y = model(x)
+        finally:
+            handle.remove()
+        return y + seen[0]
+
+    return f, nothing, lambda: len(model[0]._forward_hooks)
+
+
+@program
+def attributes_for_one_call():
+    holder = types.SimpleNamespace(k=2)
+
+    def f(x):
+        holder.extra = 3
+        y = x * len(vars(holder)) * holder.extra
+        del holder.extra
+        return y
+
+    return f, lambda i: setattr(holder, "extra" if i == 1 else "m", 1), lambda: vars(holder).copy()
+
+
+@program
+def flag_set_again():
+    """A write that changes nothing at first."""
+    holder = types.SimpleNamespace(flag=True)
+
+    def f(x):
+        holder.flag = True
+        return x * 2
+
+    return f, lambda i: setattr(holder, "flag", i != 1), lambda: holder.flag
+
+
+@program
+def absent_attribute_removed():
+    holder = types.SimpleNamespace()
+
+    def f(x):
+        try:
+            del holder.k
+        except AttributeError:
+            return x
+        return x * 2
+
+    return f, lambda i: setattr(holder, "k", i) if i % 2 else None, lambda: vars(holder).copy()
+
+
+@program
+def module_called_with_a_generator():
+    class Adds(torch.nn.Module):
+        def forward(self, a, b):
+            return a + b * scales[0]
+
+    adds, scales = Adds(), [2]
+    return (
+        lambda x: adds(*(x * k for k in scales + [3])),
+        lambda i: scales.__setitem__(0, i),
+        nothing,
+    )

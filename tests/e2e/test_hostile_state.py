@@ -13,11 +13,9 @@ from tests.e2e.hostile_registry import PROGRAMS
 
 REFUSED = set(
     "copied_context generator_kept_across_calls frozen_dataclass_replaced environment_written clock "
-    "date unique_id warnings_filters file_read random_generator_object itertools_kept vars_and_dir "
+    "date unique_id file_read random_generator_object itertools_kept vars_and_dir "
     "date_replaced".split()
 )
-# They change a cache of the library they use, and the line is the library's.
-REFUSED_ELSEWHERE = {"enumeration", "single_dispatch"}
 
 
 def same(a, b):
@@ -49,16 +47,14 @@ def outcome(make):
         return None, str(error)
 
 
-@pytest.mark.parametrize("name", [*REFUSED, *REFUSED_ELSEWHERE])
+@pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
     _, refused = outcome(PROGRAMS[name])
     assert refused is not None, "it is no longer refused: take it off the list"
-    assert name in REFUSED_ELSEWHERE or "tests/e2e/hostile_" in refused, refused
+    assert "tests/e2e/hostile_" in refused, refused
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in PROGRAMS if name not in REFUSED | REFUSED_ELSEWHERE]
-)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in REFUSED])
 def test_as_eager(name, request):
     if name == "lru_cache_statistics":
         known = pytest.mark.xfail(strict=True, reason="hits of a cache are not counted again")

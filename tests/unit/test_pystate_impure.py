@@ -1,9 +1,12 @@
 """What no guard can cover is flagged, with the line, and can be refused before it happens."""
 
+import _thread
 import builtins
 import copy
 import datetime
+import decimal
 import gc
+import hashlib
 import importlib
 import io
 import logging
@@ -28,6 +31,8 @@ log = logging.getLogger("fulgurite.test")
 log.addHandler(logging.NullHandler())
 log.propagate = False
 generator = torch.Generator()
+OLD_TEXT = io.StringIO()
+OLD_HASH = hashlib.md5()
 view = memoryview(bytearray(b"abc"))
 
 
@@ -58,9 +63,13 @@ IMPURE = {
     "date": (lambda: datetime.date.today(), {"outside"}),
     "open": (lambda: open(os.devnull).close(), {"outside"}),
     "file": (lambda: s.FILE.read(1), {"outside"}),
-    "StringIO": (lambda: io.StringIO().write("x"), {"outside"}),
+    "StringIO": (lambda: OLD_TEXT.write("x"), {"unreviewed"}),
     "lock": (lambda: s.LOCK.acquire(False) and s.LOCK.release(), {"outside"}),
-    "thread": (lambda: threading.get_ident(), {"outside"}),
+    "thread": (lambda: _thread.start_new_thread(int, ()), {"outside"}),
+    "md5 object": (lambda: OLD_HASH.update(b"x"), {"unreviewed"}),
+    "recorded warnings": (
+        lambda: warnings.catch_warnings(record=True).__enter__(), {"unreviewed"},
+    ),
     "getcwd": (lambda: os.getcwd(), {"outside"}),
     "getpid": (lambda: os.getpid(), {"outside"}),
     "uuid": (lambda: uuid.uuid4(), {"outside"}),
@@ -124,6 +133,14 @@ def test_refusal_comes_before_the_effect():
     assert what == "calls posix.putenv(), which asks the operating system"
 
 
+def test_a_lock_that_is_kept_is_flagged():
+    lock = threading.RLock()
+    record = _C.record_state(lambda: lock.acquire())
+    lock.release()
+    ((kind, what, *_),) = record.impure
+    assert kind == "outside" and "RLock" in what
+
+
 def test_swallowed_refusal_is_still_noted():
     def program():
         try:
@@ -146,6 +163,18 @@ def test_flags_name_the_line():
     assert line == program.__code__.co_firstlineno + 2
 
 
+def test_refusals_name_the_line_of_the_user(tmp_path, monkeypatch):
+    """Not that of an installed package which it calls, where there is one of the user."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "installed_for_test.py").write_text("import time\n\ndef now():\n    time.time()\n")
+    monkeypatch.syspath_prepend(folder)
+    installed = importlib.import_module("installed_for_test")
+    record = _C.record_state(lambda: installed.now(), raised=["outside"], error_type=ValueError)
+    text = str(record.error)
+    assert "installed_for_test.py:4" in text and f"called at {__file__}:" in text, text
+
+
 def test_trace_function_of_the_program():
     """One that replaces ours makes the record worthless, which is said."""
 
@@ -158,7 +187,43 @@ def test_trace_function_of_the_program():
     assert _C.record_state(lambda: s.NUMBER).complete
 
 
+def write_and_read(text):
+    text.write("abc")
+    return text.getvalue()
+
+
+def take_and_give_back(*locks):
+    for lock in locks:
+        lock.acquire()
+        lock.release()
+
+
+def ignore_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+
+
+class Taker:
+    def __call__(self, a, b):
+        return a + b
+
+
+class Taken:
+    def __init__(self, a, b):
+        self.b = b
+
+
 PURE = {
+    "StringIO": lambda: write_and_read(io.StringIO()),
+    "this thread": lambda: threading.current_thread() is threading.main_thread(),
+    "lock given back": lambda: take_and_give_back(threading.RLock(), s.LOCK),
+    "md5": lambda: hashlib.md5(b"a").hexdigest() + hashlib.sha256(b"b").hexdigest(),
+    "Decimal": lambda: float(decimal.Decimal("1.5")),
+    "warnings ignored": lambda: ignore_warnings(),
+    "spread generator": lambda: [Taker()(*(i for i in (1, 2))), Taken(*iter([1, 2])).b],
+    "spread tensor": lambda: [a for a, b in zip(*torch.ones(2, 2), strict=True)],
+    "spread list": lambda: [max(*[1, 2]), max(*{1, 2}), max(*{3: 4, 5: 6}.values())],
+    "finfo": lambda: float(np.finfo(np.float32).max) + np.iinfo("int8").max,
     "numpy of scalars": lambda: np.sqrt(2.0) + np.prod([1, 2, 3]),
     "numpy of new arrays": lambda: np.arange(3).reshape(3, 1).sum().item() + np.zeros(2)[0],
     "math": lambda: __import__("math").sqrt(2),
