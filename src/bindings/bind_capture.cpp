@@ -35,7 +35,7 @@ std::shared_ptr<Captured> finish(Tracer& tracer, const std::vector<at::Tensor>& 
 // waits for it with Python's lock held: two threads can wait for each other for ever.
 at::Tensor default_rng_state() {
   nb::gil_scoped_release released;
-  const at::Generator& generator = at::detail::getDefaultCPUGenerator();
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
   return generator.get_state();
 }
