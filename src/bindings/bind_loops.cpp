@@ -11,6 +11,7 @@
 #include "codegen/loops/bind.h"
 #include "codegen/loops/lower.h"
 #include "codegen/loops/print_cpu.h"
+#include "ops/catalogue.h"
 
 namespace nb = nanobind;
 
@@ -71,6 +72,16 @@ void bind_loops(nb::module_& m) {
       .def("run_in", &run_in, nb::arg("kernel"), nb::arg("inputs"), nb::arg("outputs"),
            nb::arg("chunk") = 0, nb::arg("cache_bytes") = int64_t{1} << 62,
            "Runs the machine code at an address, in chunks of so many places.");
+  loops.def(
+      "pointwise_operators",
+      [] {
+        std::vector<std::string> names;
+        for (auto family : catalogue())
+          for (const OpRecord& record : family)
+            if (record.pointwise) names.emplace_back(record.op);
+        return names;
+      },
+      "Those with a rule for each element, as the catalogue names them.");
   loops.def("lower", &lower, nb::arg("trace"),
             "The whole trace as one loop program; raises Unsupported, with the reason.");
 }

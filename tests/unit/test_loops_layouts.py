@@ -6,6 +6,8 @@ import pytest
 import torch
 from loop_harness import COMPILER, WIDEST, Kernels, lower
 
+from fulgurite import _C
+
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs clang++-19")
 KERNELS = {64: Kernels(WIDEST), 32: Kernels(32)}
 
@@ -149,3 +151,10 @@ def test_equal_kinds_of_strides_give_one_text():
     }
     assert len(texts) == 1
     assert lower(f, [torch.ones(3, 4).t(), torch.ones(3)]).cpu() not in texts
+
+
+def test_views_of_inputs_are_not_copied():
+    with pytest.raises(_C.Unsupported, match="shares memory"):
+        lower(lambda x: x.t(), [torch.ones(3, 4)])
+    with pytest.raises(_C.Unsupported, match="shares memory"):
+        lower(lambda x: x.neg().chunk(2), [torch.ones(4)])

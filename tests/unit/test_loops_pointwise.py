@@ -177,3 +177,7 @@ def test_rule(name, function):
             absolute = slack(inputs) if name in CANCELS else 0.0
             check_equal(g, e, x, f"{name} of {dtype}", left_out, absolute)
     assert tried, "no dtype at all"
+
+
+def test_every_rule_has_a_sample():
+    assert set(_C.loops.pointwise_operators()) == set(SAMPLES)

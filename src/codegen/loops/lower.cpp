@@ -302,6 +302,17 @@ LoopProgram lower(const Region& region, c10::ArrayRef<ValueId> outputs) {
   throw Unsupported("reshapes that need too many loops");
 }
 
+// A view of an input, or of another output, is to share its memory: no loop gives that.
+void check_memory(const Region& region, c10::ArrayRef<ValueId> outputs) {
+  std::set<StorageId> taken;
+  for (const auto& [id, buffer] : region.inputs) taken.insert(region.type(id).storage);
+  for (ValueId id : outputs) {
+    const StorageId storage = region.type(id).storage;
+    if (storage != kNoStorage && !taken.insert(storage).second)
+      throw Unsupported("a result shares memory with an input or with another result");
+  }
+}
+
 }  // namespace
 
 std::variant<LoopProgram, Refusal> lower_region(const Trace& trace, std::span<const Call> calls,
@@ -310,19 +321,24 @@ std::variant<LoopProgram, Refusal> lower_region(const Trace& trace, std::span<co
   try {
     if (outputs.empty()) return Refusal("nothing is computed");
     const Region region = make_region(trace, calls, inputs);
+    check_memory(region, outputs);
     return lower(region, outputs);
   } catch (const Unsupported& reason) {
     return Refusal(reason.what());
+  } catch (const c10::Error& fault) {  // an argument of another kind than the rule expects
+    return Refusal(fault.what_without_backtrace());
   }
 }
 
 Refusal refuse_in_loops(const Trace& trace, const Call& call) {
-  try {
-    make_region(trace, {&call, 1}, {});
-    return "";
-  } catch (const Unsupported& reason) {
-    return reason.what();
-  }
+  c10::SmallVector<ValueId, 8> inputs, outputs;
+  for_each_value(call.args, [&](ValueId id) {
+    if (std::ranges::find(inputs, id) == inputs.end()) inputs.push_back(id);
+  });
+  for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
+  const auto lowered = lower_region(trace, {&call, 1}, inputs, outputs);
+  const auto* reason = std::get_if<Refusal>(&lowered);
+  return reason ? *reason : "";
 }
 
 }  // namespace fulgurite

@@ -18,8 +18,8 @@ std::variant<LoopProgram, Refusal> lower_region(const Trace& trace, std::span<co
                                                 c10::ArrayRef<ValueId> inputs,
                                                 c10::ArrayRef<ValueId> outputs);
 
-// Whether a call can be part of a loop program at all; "" if so. A region of such calls may still
-// be refused, for its shapes.
+// Why there is no loop program of this call alone; "" if there is one. A region of such calls may
+// still be refused, for its shapes; views of inputs are part of regions, but none by themselves.
 Refusal refuse_in_loops(const Trace& trace, const Call& call);
 
 }  // namespace fulgurite
