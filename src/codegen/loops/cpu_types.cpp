@@ -96,7 +96,8 @@ int lanes_of(const LoopProgram& program, int vector_bytes) {
 
 std::string head_of_text(int lanes, int vector_bytes) {
   const int lane_bytes = vector_bytes / lanes;
-  std::vector<int> numbers(lanes);
+  // More are in no lane of a byte; columns side by side, which have as many, do not ask for them.
+  std::vector<int> numbers(lanes <= 128 ? lanes : 1);
   std::iota(numbers.begin(), numbers.end(), 0);
   constexpr std::string_view kInts[] = {"signed char", "short", "", "int", "", "", "", "long"};
   return fmt::format(R"(struct KernelArgs {{
