@@ -110,7 +110,8 @@ constexpr CalleeRow kRows[] = {
     // Containers
     {"builtins.list", "*", reads, kReads},
     {"builtins.list", "copy __add__ __mul__ __rmul__ __iter__ __reversed__", iterates, kReads},
-    {"builtins.list", "append extend __iadd__", appends, kWrites},
+    {"builtins.list", "append", appends_one, kWrites},
+    {"builtins.list", "extend __iadd__", appends, kWrites},
     {"builtins.list", "insert pop remove sort reverse __imul__ __init__", changes, kWrites},
     {"builtins.list", "clear", clears, kWrites},
     {"builtins.list", "__getitem__", gets_item, kReads},
@@ -139,6 +140,7 @@ constexpr CalleeRow kRows[] = {
     {"builtins.bytearray", "*", changes, kWrites},
     {"builtins.bytearray", "clear", clears, kWrites},
     {"collections.deque", "*", changes, kWrites},
+    {"collections.deque", "append appendleft", appends_one, kWrites},
     {"collections.deque", "clear", clears, kWrites},
     {"collections.deque", "copy count index __getitem__ __contains__ __iter__ __len__", iterates,
      kReads},

@@ -31,7 +31,8 @@ void makes_object(Recorder&, const Call&);  // cls.__new__(cls)
 void reduces(Recorder&, const Call&);       // object.__reduce_ex__
 
 // --- Methods of containers
-void appends(Recorder&, const Call&);
+void appends(Recorder&, const Call&);  // the elements of an iterable
+void appends_one(Recorder&, const Call&);
 void changes(Recorder&, const Call&);  // all of self, reading the arguments
 void clears(Recorder&, const Call&);
 void gets_item(Recorder&, const Call&);

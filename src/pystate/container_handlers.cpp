@@ -36,6 +36,11 @@ void appends(Recorder& recorder, const Call& call) {
   recorder.log.append(call.self);
 }
 
+void appends_one(Recorder& recorder, const Call& call) {
+  if (PyList_Check(call.self)) return recorder.log.append(call.self);
+  write_contents(recorder, call.self);
+}
+
 void changes(Recorder& recorder, const Call& call) {
   read_arguments(recorder, call);
   write_contents(recorder, call.self);

@@ -38,6 +38,7 @@ constexpr CalleeRow kRows[] = {
      kReads},
     {"torch", "is_inference_mode_enabled", looks, kReads},
     {"torch", "get_default_dtype get_num_threads get_num_interop_threads", asks, kReads},
+    {"torch.Size", "numel", makes, kReads},
     {"torch", "is_floating_point is_complex", dispatches, kReads},
     {"torch", "finfo iinfo Size device", makes, kReads},
     {"torch._C._autograd", "_make_saved_tensor _saved_tensors_hooks_is_enabled", looks, kReads},

@@ -104,6 +104,46 @@ def f(x):
 
 same(f, x)
 """,
+    "text that is shown into a string": """
+import contextlib
+
+def f(x):
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        print("hello")
+    return x * len(shown.getvalue())
+
+out = sys.stdout
+same(f, x)
+assert sys.stdout is out
+""",
+    "small types of the library": """
+import collections, decimal, hashlib
+
+def f(x):
+    point = collections.namedtuple("Point", "u v")(x, decimal.Decimal("1.5"))
+    return point.u * float(point.v) * hashlib.md5(b"a").digest()[0]
+
+same(f, x)
+""",
+    "hooks of transformers": """
+import transformers
+
+config = transformers.BertConfig(
+    vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8
+)
+model = transformers.BertModel(config).eval()
+model.set_attn_implementation("eager")
+ids = torch.randint(0, 20, (2, 5))
+compiled = fulgurite.jit(model)
+with torch.no_grad():
+    for _ in range(2):
+        ours = compiled(ids, output_hidden_states=True, output_attentions=True)
+        eager = model(ids, output_hidden_states=True, output_attentions=True)
+        assert len(ours.hidden_states) == 3 and len(ours.attentions) == 2
+        torch.testing.assert_close(ours.hidden_states, eager.hidden_states)
+        torch.testing.assert_close(ours.attentions, eager.attentions)
+""",
     "generic class": """
 T = typing.TypeVar("T")
 
