@@ -115,8 +115,8 @@ def _is_differentiated():
 
 def _answer_is_compiling():
     # A program does what it does in eager, so that the answer is no. Transformers alone is told
-    # otherwise: it then leaves out looks at the values of its masks, with the same results. The code
-    # is replaced and not the function: torch.compile knows the function by identity.
+    # otherwise: it then leaves out looks at the values of its masks, with the same results. The
+    # code is replaced and not the function: torch.compile knows the function by identity.
     namespace = torch.compiler.__dict__
     namespace["_fulgurite_answers"] = _answers_for
 
