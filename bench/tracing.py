@@ -1,7 +1,9 @@
 """What a compilation costs for each call it records, over the models of the list."""
 
+import contextlib
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -65,7 +67,7 @@ def _measure(workload: Any) -> dict[str, float]:
     module, inputs = workload.module.eval(), workload.inputs()
     args, kwargs = ((), inputs) if isinstance(inputs, dict) else (inputs, {})
     eager, tracing, captures, compiling, calls = [], [], [], [], 0
-    with torch.no_grad():
+    with torch.no_grad(), _without_collector():
         for _ in range(REPETITIONS):
             compiled = fulgurite.jit(module)
             caller(compiled, inputs)()
@@ -77,6 +79,17 @@ def _measure(workload: Any) -> dict[str, float]:
             eager.append(_processor_seconds(caller(module, inputs)))
     best = {"eager": min(eager), "tracing": min(tracing), "compile": min(compiling)}
     return {"calls": calls, "state": min(captures) - best["tracing"], **best}
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """As within a capture, which switches the cyclic garbage collector off."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _trace(target: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
