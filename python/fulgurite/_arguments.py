@@ -7,7 +7,6 @@ import inspect
 import torch
 
 from fulgurite import _C, _containers
-from fulgurite._C import Unsupported
 
 
 @dataclasses.dataclass
@@ -79,11 +78,6 @@ class _Walk:
             return self.inputs[id(value)]
         if id(value) in self.copied:
             return self.copied[id(value)]
-        if isinstance(value, tuple) and _containers.attribute_count(value):
-            raise Unsupported(
-                f"an argument is a {type(value).__name__}, a tuple with attributes of its own, "
-                "which calls are not told apart by; use a dataclass"
-            )
         children = [child for _, child in children_of(value)]
         copies = [self._copy(child) for child in children]
         if all(a is b for a, b in zip(children, copies, strict=True)):

@@ -15,7 +15,8 @@ PyObject* attribute_of(const char* module, const char* name) {
 }
 
 Shape judge(PyTypeObject* type, PyObject* object) {
-  if (PyTuple_Check(object)) return Shape::NamedTuple;
+  // Instances of a class that is derived from a named tuple may have attributes besides.
+  if (PyTuple_Check(object)) return type->tp_dictoffset ? Shape::Other : Shape::NamedTuple;
   static PyObject* is_container = attribute_of("fulgurite._containers", "is_container");
   const nb::object verdict = nb::steal(PyObject_CallOneArg(is_container, (PyObject*)type));
   if (!verdict.is_valid()) throw nb::python_error();

@@ -238,13 +238,14 @@ def test_an_item_is_no_attribute():
     assert compiled(torch.ones(1), with_attribute).item() == 2
 
 
-def test_a_tuple_with_attributes_is_refused():
-    given = Pair(torch.ones(2), 1)
-    compiled = fulgurite.jit(lambda x, given: x + given.a)
-    assert compiled(torch.ones(2), given).tolist() == [2.0, 2.0]
-    given.extra = 1
-    with pytest.raises(fulgurite.Unsupported, match="a Pair, a tuple with attributes of its own"):
-        fulgurite.jit(lambda x, given: x * given.extra)(torch.ones(2), given)
+def test_attributes_of_a_tuple_are_told_apart():
+    compiled = fulgurite.jit(lambda x, given: x * getattr(given, "extra", 1) + given.a)
+    for extra in (None, 3, 5, None):
+        given = Pair(torch.ones(2), 1)
+        if extra is not None:
+            given.extra = extra
+        assert compiled(torch.ones(2), given).tolist() == [1.0 + (extra or 1)] * 2
+    assert fulgurite.cache_misses(compiled) == 3
 
 
 def test_a_module_that_is_a_dataclass_is_itself():
