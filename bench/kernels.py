@@ -61,6 +61,8 @@ def measure(kernels, name, log2, dtype):
 
 
 def main(names):
+    if unknown := set(names) - set(PROGRAMS):
+        sys.exit(f"no kernel {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}")
     torch.set_num_threads(1)
     ctypes.CDLL(None)
     kernels = Kernels()
