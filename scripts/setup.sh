@@ -12,8 +12,7 @@ readonly venv_python=.venv/bin/python
 readonly logs=build/setup
 readonly packages=(g++ cmake ninja-build ccache git make python3-dev python3-venv doctest-dev
   nlohmann-json3-dev libxxhash-dev clang-19 clang-format-19 clang-tidy-19 libclang-19-dev
-  llvm-19-dev lld-19
-  zlib1g-dev libzstd-dev)
+  llvm-19-dev lld-19 zlib1g-dev libzstd-dev)
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 DEBIAN_FRONTEND=noninteractive
 export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 
