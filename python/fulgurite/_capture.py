@@ -24,8 +24,6 @@ from fulgurite._outputs import Outputs
 _LIBRARIES = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 _HARMLESS = ("message", "import")
-
-
 _REGISTERS_HOOK = re.compile(r"\._\w*hooks\w*\[")
 
 

@@ -132,12 +132,18 @@ class Grouping {
   }
 
  private:
+  // Calls f(call) for the calls that make what call `i` uses.
+  template <class F>
+  void for_each_maker(int32_t i, F&& f) const {
+    for_each_value(trace_.calls[i].args, [&](ValueId id) {
+      if (maker_[id] >= 0 && maker_[id] < end_) f(maker_[id]);
+    });
+  }
+
   // With those that make what the call uses, the latest first.
   void join(int32_t i) {
     std::set<int32_t, std::greater<>> makers;
-    for_each_value(trace_.calls[i].args, [&](ValueId id) {
-      if (maker_[id] >= 0 && maker_[id] < end_) makers.insert(maker_[id]);
-    });
+    for_each_maker(i, [&](int32_t maker) { makers.insert(maker); });
     for (int32_t maker : makers) merge(unit_of_[maker], unit_of_[i]);
   }
 
@@ -167,9 +173,7 @@ class Grouping {
   std::set<int32_t> makers_of(int32_t unit) const {
     std::set<int32_t> makers;
     for (int32_t i : units_[unit].members)
-      for_each_value(trace_.calls[i].args, [&](ValueId id) {
-        if (maker_[id] >= 0 && maker_[id] < end_) makers.insert(unit_of_[maker_[id]]);
-      });
+      for_each_maker(i, [&](int32_t maker) { makers.insert(unit_of_[maker]); });
     makers.erase(unit);
     return makers;
   }

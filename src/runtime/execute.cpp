@@ -85,7 +85,10 @@ void execute_region(const Instruction& instruction, Environment& env) {
   }
   const CompiledRegion& region = *instruction.region;
   if (region.last_inputs) keep(*region.last_inputs, inputs);
-  if (!region.code->run(inputs, results)) results = execute(region.calls, std::move(inputs));
+  if (!region.code->run(inputs, results)) {
+    TORCH_WARN_ONCE(region.name, " runs call by call: an input is not laid out as its trace says");
+    results = execute(region.calls, std::move(inputs));
+  }
   for (size_t i = 0; i < instruction.results.size(); ++i)
     if (const Slot slot = instruction.results[i].slots[0]; slot != kNoSlot)
       env[slot] = std::move(results[i]);

@@ -9,6 +9,9 @@
 #include "ir/verify.h"
 #include "ops/facts.h"
 #include "passes/passes.h"
+#include "runtime/plan.h"
+
+#include "trace_builder.h"
 
 #include <doctest/doctest.h>  // last: torch has a CHECK of its own
 
@@ -157,4 +160,30 @@ TEST_CASE("the executor has the last word, and says why") {
   REQUIRE(refused != decisions.end());
   CHECK(refused->call.find("relu") != std::string::npos);
   CHECK(refused->call.find("with") != std::string::npos);
+}
+
+TEST_CASE("a plan runs the code of a region, and its calls where the code declines") {
+  Trace trace;
+  const ValueId x = add_input(trace, "x", f32({2}));
+  const ValueId sum =
+      add_call(trace, "aten::add", "Tensor", {Arg::of(x), wrapped(1), literal(1)}, f32({2}));
+  const ValueId product =
+      add_call(trace, "aten::mul", "Tensor", {Arg::of(sum), wrapped(2)}, f32({2}));
+  set_outputs(trace, {product});
+  bool declines = false;
+  Executor executor = fuser(fuse_all);
+  executor.lower = [&](const Trace&, const Call&) {
+    auto code = std::make_shared<RegionCode>();
+    code->run = [&](TensorList, std::vector<at::Tensor>& results) {
+      if (!declines) results.push_back(at::full({2}, 7.0f));
+      return !declines;
+    };
+    return code;
+  };
+  const Executor executors[] = {executor};
+  const Plan plan(place(trace, executors), {.executors = executors});
+  REQUIRE(plan.regions().size() == 1);
+  CHECK(at::equal(plan.run({at::ones({2})})[0], at::full({2}, 7.0f)));
+  declines = true;
+  CHECK(at::equal(plan.run({at::ones({2})})[0], at::full({2}, 4.0f)));
 }

@@ -8,24 +8,41 @@ namespace {
 // A cache line of the narrowest elements; whole vectors of the widest lanes.
 constexpr int64_t kElementsPerGrain = 64;
 
-void add(BoundLoops& bound, const Access& access, c10::ArrayRef<void*> data) {
-  const auto bytes = access.offset * static_cast<int64_t>(c10::elementSize(access.dtype));
-  bound.pointers.push_back(static_cast<char*>(data.at(access.buffer)) + bytes);
-  bound.strides.insert(bound.strides.end(), access.strides.begin(), access.strides.end());
+template <class F>
+void for_each_access(const LoopProgram& program, F&& f) {
+  for (const Access& load : program.loads) f(load);
+  for (const Store& store : program.stores) f(store.access);
 }
 
 }  // namespace
 
-BoundLoops bind(const LoopProgram& program, c10::ArrayRef<void*> data, int64_t cache_bytes) {
+std::vector<void*> pointers_of(const LoopProgram& program, c10::ArrayRef<void*> data) {
   require(static_cast<int32_t>(data.size()) == program.inputs + program.outputs,
           "{} tensors for {} inputs and {} outputs", data.size(), program.inputs, program.outputs);
-  BoundLoops bound;
-  for (const Access& load : program.loads) add(bound, load, data);
-  for (const Store& store : program.stores) add(bound, store.access, data);
-  bound.sizes = program.sizes;
-  bound.places = program.places();
-  bound.grain = program.reduced && !program.columns ? 1 : kElementsPerGrain;
-  bound.streaming = program.bytes() >= cache_bytes;
+  std::vector<void*> pointers;
+  pointers.reserve(program.loads.size() + program.stores.size());
+  for_each_access(program, [&](const Access& access) {
+    const auto bytes = access.offset * static_cast<int64_t>(c10::elementSize(access.dtype));
+    pointers.push_back(static_cast<char*>(data.at(access.buffer)) + bytes);
+  });
+  return pointers;
+}
+
+BoundLoops layout_of(const LoopProgram& program, int64_t cache_bytes) {
+  BoundLoops layout;
+  for_each_access(program, [&](const Access& access) {
+    layout.strides.insert(layout.strides.end(), access.strides.begin(), access.strides.end());
+  });
+  layout.sizes = program.sizes;
+  layout.places = program.places();
+  layout.grain = program.reduced && !program.columns ? 1 : kElementsPerGrain;
+  layout.streaming = program.bytes() >= cache_bytes;
+  return layout;
+}
+
+BoundLoops bind(const LoopProgram& program, c10::ArrayRef<void*> data, int64_t cache_bytes) {
+  BoundLoops bound = layout_of(program, cache_bytes);
+  bound.pointers = pointers_of(program, data);
   return bound;
 }
 

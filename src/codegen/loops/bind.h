@@ -20,8 +20,14 @@ struct BoundLoops {
   KernelArgs args() const { return {pointers.data(), sizes.data(), strides.data(), streaming}; }
 };
 
-// `data`: the first element of each input and output (of the tensor, not of its storage). What is
-// written is kept out of the caches where the kernel moves more than `cache_bytes`.
+// All but the pointers: the same for all tensors. What is written is kept out of the caches where
+// the kernel moves more than `cache_bytes`.
+BoundLoops layout_of(const LoopProgram& program, int64_t cache_bytes);
+
+// One per access. `data`: the first element of each input and output (of the tensor, not of its
+// storage).
+std::vector<void*> pointers_of(const LoopProgram& program, c10::ArrayRef<void*> data);
+
 BoundLoops bind(const LoopProgram& program, c10::ArrayRef<void*> data, int64_t cache_bytes);
 
 // On this thread, all of it.

@@ -18,6 +18,15 @@ std::string CpuAccesses::stride_text(size_t i, int32_t dimension) const {
   return fmt::format("strides[{}]", i * program_.sizes.size() + static_cast<size_t>(dimension));
 }
 
+std::string CpuAccesses::parameters() const {
+  std::string out;
+  for (size_t i = 0; i < count(); ++i) {
+    out += fmt::format("{} {}, ", pointer_type(i), pointer(i));
+    if (is_strided(i)) out += fmt::format("long s{}, ", i);
+  }
+  return out;
+}
+
 std::string CpuAccesses::from_arguments() const {
   std::string out = "  const long *sizes = args->sizes, *strides = args->strides;\n";
   for (size_t i = 0; i < count(); ++i) {

@@ -25,6 +25,9 @@ class CpuAccesses {
   std::string pointer_type(size_t i) const;
   // "strides[7]": of an access along a loop dimension.
   std::string stride_text(size_t i, int32_t dimension) const;
+  // Of a function that goes along the lanes, with a comma behind each: "const float* x0, long s0,
+  // ".
+  std::string parameters() const;
   // Declares the pointers, and the strides of strided accesses, from `args`.
   std::string from_arguments() const;
 

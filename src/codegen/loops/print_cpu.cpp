@@ -45,11 +45,7 @@ class PointwisePrinter {
   }
 
   std::string parameters() const {
-    std::string out;
-    for (size_t i = 0; i < at_.count(); ++i) {
-      out += fmt::format("{} {}, ", at_.pointer_type(i), at_.pointer(i));
-      if (at_.is_strided(i)) out += fmt::format("long s{}, ", i);
-    }
+    std::string out = at_.parameters();
     for (int32_t d : body_.outer_indices()) out += fmt::format("long i{}, ", d);
     return out + "long at, long n";
   }

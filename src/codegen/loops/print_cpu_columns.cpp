@@ -54,10 +54,7 @@ class ColumnPrinter {
   std::string columns(bool partial) {
     partial_ = partial;
     std::string out = fmt::format("static void {}columns(", partial ? "last_" : "");
-    for (size_t i = 0; i < at_.count(); ++i) {
-      out += fmt::format("{} {}, ", at_.pointer_type(i), at_.pointer(i));
-      if (at_.is_strided(i)) out += fmt::format("long s{}, ", i);
-    }
+    out += at_.parameters();
     for (int32_t d : body_.outer_indices()) out += fmt::format("long i{}, ", d);
     out += "const long* sizes, const long* strides, long at, long k) {\n";
     out += fmt::format("  const long n = sizes[{}], count = n", inner());

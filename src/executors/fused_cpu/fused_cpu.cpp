@@ -9,16 +9,12 @@ namespace {
 
 Refusal claims(const Trace& trace, const Call& call) {
   if (std::string missing = missing_compiler(); !missing.empty()) return missing;
-  bool differentiated = call.mode == GradMode::Grad, elsewhere = false;
-  const auto look = [&](ValueId id) {
-    const TensorType& type = type_of(trace, id);
-    elsewhere |= !type.device.is_cpu();
-    differentiated |= call.mode == GradMode::Grad && type.requires_grad;
-  };
+  bool elsewhere = false;
+  const auto look = [&](ValueId id) { elsewhere |= !type_of(trace, id).device.is_cpu(); };
   for_each_value(call.args, look);
   for_each_value(call.results, look);
   if (elsewhere) return "it is not on the CPU";
-  if (differentiated) return "autograd is to see it";
+  if (call.mode == GradMode::Grad) return "autograd is to see it";
   return refuse_in_loops(trace, call);
 }
 

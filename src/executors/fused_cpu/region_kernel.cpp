@@ -52,24 +52,25 @@ bool is_laid_out(const at::Tensor& tensor, const TensorType& type) {
 constexpr int64_t kBytesOfOneThread = int64_t{1} << 17;
 constexpr int64_t kChunksPerThread = 4;
 
-void run_on_threads(const BoundLoops& loops, KernelFunction kernel, int64_t bytes) {
+void run_on_threads(const RegionKernel& region, const std::vector<void*>& pointers) {
+  const BoundLoops& loops = region.layout;
+  const KernelFunction kernel = region.kernel->function<std::remove_pointer_t<KernelFunction>>();
+  if (loops.places == 0) return;
+  KernelArgs args = loops.args();
+  args.pointers = pointers.data();
   const int threads = at::in_parallel_region() ? 1 : at::get_num_threads();
-  if (threads == 1 || bytes < kBytesOfOneThread || loops.places == 0) return run(loops, kernel);
+  if (threads == 1 || region.bytes < kBytesOfOneThread) return kernel(&args, 0, loops.places);
   const int64_t wanted =
       (loops.places + threads * kChunksPerThread - 1) / (threads * kChunksPerThread);
   const int64_t size = (wanted + loops.grain - 1) / loops.grain * loops.grain;
-  const KernelArgs args = loops.args();
   parallel_chunks((loops.places + size - 1) / size, threads, [&](int64_t chunk) {
     kernel(&args, chunk * size, std::min((chunk + 1) * size, loops.places));
   });
 }
 
-KernelFunction function_of(const RegionKernel& kernel) {
-  return kernel.kernel->function<std::remove_pointer_t<KernelFunction>>();
-}
-
 // With new tensors for the results.
-BoundLoops bound(const RegionKernel& kernel, TensorList inputs, std::vector<at::Tensor>& results) {
+std::vector<void*> pointers(const RegionKernel& kernel, TensorList inputs,
+                            std::vector<at::Tensor>& results) {
   c10::SmallVector<void*, 12> data;
   for (const at::Tensor& input : inputs) data.push_back(const_cast<void*>(input.const_data_ptr()));
   results.reserve(kernel.outputs.size());
@@ -77,7 +78,7 @@ BoundLoops bound(const RegionKernel& kernel, TensorList inputs, std::vector<at::
     results.push_back(at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype));
     data.push_back(results.back().mutable_data_ptr());
   }
-  return bind(kernel.program, data, cache_bytes());
+  return pointers_of(kernel.program, data);
 }
 
 }  // namespace
@@ -96,6 +97,7 @@ std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call
   result->kernel =
       compile_kernel(print_cpu(result->program, symbol, target.vector_bytes), symbol, target);
   if (!result->kernel) return nullptr;
+  result->layout = layout_of(result->program, cache_bytes());
   result->bytes = result->program.bytes();
   for (ValueId id : inputs) result->inputs.push_back(type_of(trace, id));
   for (ValueId id : outputs) result->outputs.push_back(type_of(trace, id));
@@ -105,7 +107,7 @@ std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call
 bool run(const RegionKernel& kernel, TensorList inputs, std::vector<at::Tensor>& results) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!is_laid_out(inputs[i], kernel.inputs[i])) return false;
-  run_on_threads(bound(kernel, inputs, results), function_of(kernel), kernel.bytes);
+  run_on_threads(kernel, pointers(kernel, inputs, results));
   return true;
 }
 
@@ -116,13 +118,13 @@ double time(const RegionKernel& kernel, TensorList inputs, double seconds) {
       user_error("input {} is not laid out as the region has it: {}", i,
                  print_type(kernel.inputs[i]));
   std::vector<at::Tensor> results;
-  const BoundLoops loops = bound(kernel, inputs, results);
-  run_on_threads(loops, function_of(kernel), kernel.bytes);
+  const std::vector<void*> bound = pointers(kernel, inputs, results);
+  run_on_threads(kernel, bound);
   std::vector<double> taken;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
     const auto start = Clock::now();
-    run_on_threads(loops, function_of(kernel), kernel.bytes);
+    run_on_threads(kernel, bound);
     taken.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
   } while (Clock::now() < end);
   std::nth_element(taken.begin(), taken.begin() + taken.size() / 2, taken.end());

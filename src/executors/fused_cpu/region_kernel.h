@@ -17,6 +17,7 @@ struct RegionKernel {
   LoopProgram program;
   KernelPointer kernel;
   std::vector<TensorType> inputs, outputs;
+  BoundLoops layout;  // without pointers
   int64_t bytes = 0;  // that a run reads and writes
 };
 
