@@ -3,4 +3,3 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-#include <torch/csrc/autograd/python_variable.h>

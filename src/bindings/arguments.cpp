@@ -1,13 +1,13 @@
 #include "bindings/arguments.h"
 
 #include <torch/csrc/Device.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <bit>
 
 #include "base/error.h"
 #include "bindings/containers.h"
 #include "bindings/function_modes.h"
+#include "bindings/python_tensor.h"
 
 namespace fulgurite {
 namespace {
@@ -111,7 +111,7 @@ class Reader {
   }
 
   void tensor(PyObject* object) {
-    const at::Tensor& tensor = THPVariable_Unpack(object);
+    const at::Tensor& tensor = tensor_of(object);
     const at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     if (!tensor.defined() || impl.layout() != at::kStrided || is_nested_or_quantized(impl))
         [[unlikely]] {
@@ -152,7 +152,7 @@ class Reader {
   }
 
   void leaf(PyObject* object) {
-    if (THPVariable_Check(object)) {
+    if (is_python_tensor(object)) {
       out_.declined =
           fmt::format("an argument is a {}, a subclass of torch.Tensor", Py_TYPE(object)->tp_name);
       return;

@@ -7,7 +7,6 @@
 #include <nanobind/stl/vector.h>
 #include <structmember.h>
 #include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 

@@ -3,7 +3,6 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include "bindings/areas.h"
 #include "bindings/arguments.h"

@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "bindings/areas.h"
+#include "bindings/python_tensor.h"
 #include "capture/infer.h"
 #include "ops/catalogue.h"
 #include "ops/facts.h"
@@ -48,7 +49,7 @@ std::optional<std::string> form(const std::string& name, const std::string& over
 c10::IValue to_ivalue(const c10::Argument& parameter, nb::handle given) {
   const c10::TypePtr& type = parameter.real_type();
   const bool tensor = *type == *c10::TensorType::get();
-  if (tensor && !THPVariable_Check(given.ptr()) && !given.is_none()) {
+  if (tensor && !is_python_tensor(given.ptr()) && !given.is_none()) {
     at::Tensor number =
         c10::scalar_to_tensor(torch::jit::toIValue(given.ptr(), c10::NumberType::get()).toScalar());
     number.unsafeGetTensorImpl()->set_wrapped_number(true);

@@ -1,10 +1,9 @@
 #include "bindings/containers.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <unordered_map>
 
 #include "base/error.h"
+#include "bindings/python_tensor.h"
 
 namespace fulgurite {
 namespace {
@@ -22,7 +21,7 @@ Shape judge(PyTypeObject* type, PyObject* object) {
   if (!verdict.is_valid()) throw nb::python_error();
   if (nb::cast<bool>(verdict)) return Shape::Other;
   const nb::handle kind(reinterpret_cast<PyObject*>(type));
-  const bool handles = !THPVariable_Check(object) && nb::hasattr(kind, "__torch_function__");
+  const bool handles = !is_python_tensor(object) && nb::hasattr(kind, "__torch_function__");
   return handles ? Shape::Handler : Shape::Leaf;
 }
 
@@ -61,7 +60,7 @@ bool is_plain_tensor(PyObject* object) {
   static PyTypeObject* parameter =
       reinterpret_cast<PyTypeObject*>(attribute_of("torch.nn.parameter", "Parameter"));
   PyTypeObject* type = Py_TYPE(object);
-  return reinterpret_cast<PyObject*>(type) == THPVariableClass || type == parameter;
+  return reinterpret_cast<PyObject*>(type) == tensor_class() || type == parameter;
 }
 
 }  // namespace fulgurite

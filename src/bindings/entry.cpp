@@ -1,10 +1,9 @@
 #include "bindings/entry.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 
 #include "base/error.h"
+#include "bindings/python_tensor.h"
 
 namespace fulgurite {
 
@@ -107,7 +106,7 @@ std::vector<at::Tensor> Entry::inputs(const Arguments& arguments) const {
   r.reserve(sources.size());
   for (const InputSource& source : sources) switch (source.kind) {
       case InputSource::Kind::Argument:
-        r.push_back(THPVariable_Unpack(arguments.tensors[source.index]));
+        r.push_back(tensor_of(arguments.tensors[source.index]));
         break;
       case InputSource::Kind::Lifted:
         r.push_back(lifted[source.index]);

@@ -1,13 +1,12 @@
 #include "bindings/outputs.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/error.h"
+#include "bindings/python_tensor.h"
 
 namespace fulgurite {
 namespace {
@@ -24,7 +23,7 @@ class Builder {
   PyObject* make(const OutputTemplate& t) {
     switch (t.kind) {
       case Kind::Tensor:
-        return THPVariable_Wrap(tensors_[t.index]);
+        return wrap_tensor(tensors_[t.index]);
       case Kind::Constant:
         return t.object.inc_ref().ptr();
       case Kind::Again:

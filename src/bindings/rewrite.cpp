@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "bindings/python_tensor.h"
 #include "bindings/tensor_caster.h"
 #include "capture/replay.h"
 #include "ir/rename.h"
@@ -47,10 +48,10 @@ using Tensors = std::vector<at::Tensor>;
 Tensors tensors_of(nb::handle list, const char* who) {
   Tensors tensors;
   for (nb::handle item : list) {
-    if (!THPVariable_Check(item.ptr()))
+    if (!is_python_tensor(item.ptr()))
       user_error("{} returned a {} among its results; it has to return tensors", who,
                  Py_TYPE(item.ptr())->tp_name);
-    tensors.push_back(THPVariable_Unpack(item.ptr()));
+    tensors.push_back(tensor_of(item.ptr()));
   }
   return tensors;
 }

@@ -1,8 +1,7 @@
 #include "bindings/state_record.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include "base/error.h"
+#include "bindings/python_tensor.h"
 
 namespace fulgurite {
 namespace {
@@ -22,7 +21,7 @@ bool StateRecord::replay(const std::vector<at::Tensor>& tensors,
   std::vector<nb::object> wrapped;
   std::vector<PyObject*> given;
   for (const at::Tensor& tensor : tensors) {
-    wrapped.push_back(nb::steal(THPVariable_Wrap(tensor)));
+    wrapped.push_back(nb::steal(wrap_tensor(tensor)));
     given.push_back(wrapped.back().ptr());
   }
   return effects.replay(given, [&](int root) {
