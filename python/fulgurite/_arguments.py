@@ -17,12 +17,14 @@ class Substituted:
     sources: for each input of the trace, the index among the call's tensors.
     copies: (container, its items) for each copied list and dict, to see whether the user's code
         changed one in place.
+    stand_ins: the trace tensors that are in place of the call's.
     """
 
     args: tuple
     kwargs: dict
     sources: list
     copies: list
+    stand_ins: list
 
     def changed(self):
         """A copied container that no longer holds what it held, or None."""
@@ -64,18 +66,20 @@ class _Walk:
                 self.sources.append(index)
         args = tuple(self._copy(value) for value in self.args)
         kwargs = {key: self._copy(value) for key, value in self.kwargs.items()}
-        return Substituted(args, kwargs, self.sources, self.copies)
+        return Substituted(args, kwargs, self.sources, self.copies, [*self.inputs.values()])
 
     def _find_names(self, value, name, paths):
+        children = children_of(value)
         if is_tensor(value):
+            known = id(value) in paths
             paths.setdefault(id(value), name)
-            return
-        for key, child in children_of(value):
+            children = () if known else vars(value).items()
+        for key, child in children:
             self._find_names(child, f"{name}_{key}", paths)
 
     def _copy(self, value):
         if is_tensor(value):
-            return self.inputs[id(value)]
+            return self._stand_in(value)
         if id(value) in self.copied:
             return self.copied[id(value)]
         children = [child for _, child in children_of(value)]
@@ -87,6 +91,16 @@ class _Walk:
             self.copies.append((made, _items(made)))
         self.copied[id(value)] = made
         return made
+
+    def _stand_in(self, tensor):
+        """With the class and the attributes of the tensor."""
+        traced = self.inputs[id(tensor)]
+        if id(tensor) not in self.copied:
+            self.copied[id(tensor)] = traced
+            traced.__class__ = type(tensor)
+            for name, value in vars(tensor).items():
+                vars(traced)[name] = self._copy(value)
+        return traced
 
 
 _ITEM, _ATTRIBUTE, _DICT = range(3)

@@ -41,6 +41,7 @@ class Program:
     state: guards on the state of Python, and the effects on it, which the capture left undone.
     reads: real tensors whose data the program depends on.
     places: of the containers among the arguments, where the program changes or returns one.
+    reads_offsets: whether it depends on where its arguments lie in their storages.
     raised: what the user's code raised, in which case all else is empty.
     """
 
@@ -50,6 +51,7 @@ class Program:
     state: object = None
     reads: list = dataclasses.field(default_factory=list)
     places: list = dataclasses.field(default_factory=list)
+    reads_offsets: bool = False
     raised: str = ""
 
 
@@ -62,7 +64,7 @@ def capture(target, args, kwargs):
     tracer = _C.Tracer()
     given = substitute(tracer, target, args, kwargs)
     places = container_places(given.args, given.kwargs)
-    recorder = _C.StateRecorder(_roots(target, args, kwargs), places.containers)
+    recorder = _C.StateRecorder(_roots(target, args, kwargs), places.containers, given.stand_ins)
     ambient, modes = _C.ambient_key(), _FunctionModes()
     try:
         with _tracing.listening(tracer, recorder), recorder:
@@ -101,7 +103,7 @@ def _describe(error):
 
 def _program(target, tracer, given, places, recorder, result):
     state = recorder.outcome()
-    outputs = Outputs(result, recorder.is_old, places)
+    outputs = Outputs(result, recorder.is_old, places, given.stand_ins)
     for what, refusal, file, line in state.effects:
         if refusal:
             kind = SetsUp if _REGISTERS_HOOK.search(what) else Unsupported
@@ -114,12 +116,20 @@ def _program(target, tracer, given, places, recorder, result):
     _refuse_new_parameters(outputs.tensors + stored, given)
     captured = _C.finish(tracer, outputs.tensors + stored, _with_stored(outputs, stored))
     found = places.found if state.uses_arguments or outputs.gives_argument else []
-    return Program(captured, given.sources, outputs.template, state, captured.reads, found)
+    return Program(
+        captured,
+        given.sources,
+        outputs.template,
+        state,
+        captured.reads,
+        found,
+        _tracing.reads_offsets(),
+    )
 
 
 def _refuse_new_parameters(tensors, given):
     """A later call would make plain tensors in their place."""
-    known = {id(tensor) for tensor in _C.argument_tensors(given.args, given.kwargs)}
+    known = {id(tensor) for tensor in given.stand_ins}
     for tensor in tensors:
         made = isinstance(tensor, torch.nn.Parameter) and _C.is_trace_tensor(tensor)
         if made and id(tensor) not in known:
@@ -178,8 +188,8 @@ def _check_arguments(given, places, state, outputs):
 def _check_undisturbed(ambient, modes, tracer):
     if tracer.grads:
         raise Unsupported(
-            "the function calls backward(), which leaves gradients in .grad; use "
-            "torch.autograd.grad in it, or call backward() on what it returns"
+            "the function leaves a gradient in the .grad of a tensor: it calls backward(), or sets "
+            "it; use torch.autograd.grad in it, or call backward() on what it returns"
         )
     if _C.ambient_key() != ambient or modes.changed():
         raise Unsupported(

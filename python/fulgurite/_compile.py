@@ -127,7 +127,8 @@ def _compile(function, key, signature, args, kwargs):
         },
         python_state=program.state,
     )
-    if _C.uses_offsets(compiled) and not _C.depends_on_offsets(function):
+    uses_offsets = _C.uses_offsets(compiled) or program.reads_offsets
+    if uses_offsets and not _C.depends_on_offsets(function):
         _C.depend_on_offsets(function)
         key = _C.call_key(function, args, kwargs)
     record.sketch = sketch(
@@ -148,6 +149,9 @@ def _compile(function, key, signature, args, kwargs):
         program.captured,
         record,
     )
+    given = _C.argument_tensors(args, kwargs)
+    if program.captured.writes_inputs or any(tensor.requires_grad for tensor in given):
+        _C.watch_sharing(function, entry, args, kwargs)
     return entry, ""
 
 

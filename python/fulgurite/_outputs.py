@@ -7,7 +7,7 @@ import types
 
 import torch
 
-from fulgurite import _containers
+from fulgurite import _C, _containers
 from fulgurite._arguments import Places, is_tensor
 from fulgurite._C import Unsupported
 from fulgurite._numbers import Number
@@ -34,8 +34,9 @@ class Outputs:
     tree: for the printed return, see src/ir/output_tree.h.
     """
 
-    def __init__(self, result, is_old, places=None):
+    def __init__(self, result, is_old, places=None, stand_ins=()):
         self.gives_argument, self._places = False, places or Places()
+        self._stand_ins = stand_ins
         self.tensors, self._numbers, self._made, self._is_old = [], {}, {}, is_old
         self._result, self._reached = result, {}
         self._shown = {}  # containers among the arguments, as trees
@@ -115,11 +116,20 @@ class Outputs:
                 f"the function returns a {type(value).__name__}, a subclass of torch.Tensor; "
                 "return a plain tensor, or leave this function uncompiled"
             )
+        if _C.is_trace_tensor(value) and vars(value) and not self._stands_in(value):
+            names = ", ".join(vars(value))
+            raise Unsupported(
+                f"the function returns a tensor on which it sets attributes ({names}), which would "
+                "be missing on the tensors of later calls; return them beside it"
+            )
         if id(value) not in self._numbers:
             self._numbers[id(value)] = len(self.tensors)
             self.tensors.append(value)
         number = self._numbers[id(value)]
         return ("tensor", number, ()), ("leaf", number, (), ())
+
+    def _stands_in(self, value):
+        return any(value is other for other in self._stand_ins)
 
     def _number(self, value):
         template, tree = self._tensor(value.value())

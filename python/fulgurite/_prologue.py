@@ -2,6 +2,8 @@
 
 import os
 
+import torch
+
 from fulgurite import _C, _programs, checks
 
 _FEW = 4  # settings on a line
@@ -71,14 +73,20 @@ class _Prologue:
 
     def _tensor(self, name, node):
         self.tensors.append(name)
-        self._check(self._is_tensor(name, node.of, node.offset))
+        attributes = bool(node.names)
+        self._check(self._is_tensor(name, node.of, node.context, attributes, node.offset))
+        if attributes:
+            self._check(f"list(vars({name})) == {node.names!r}")
+            self._children(name, node.children, node.names, f"vars({name}).values()")
 
-    def _is_tensor(self, name, described, offset=None):
+    def _is_tensor(self, name, described, parameter, attributes=False, offset=None):
         dtype, device, shape, strides, requires_grad, keys = described
         text = f"{name}, {dtype}, {device!r}, {shape!r}, {strides!r}"
         text += ", requires_grad=True" if requires_grad else ""
         text += f", keys={keys!r}" if keys != checks.ordinary_keys(device) else ""
         text += f", offset={offset}" if offset is not None else ""
+        text += ", parameter=True" if parameter else ""
+        text += f", attributes={attributes}" if attributes is not False else ""
         return f"{self.program.word('is_tensor')}({text})"
 
     def _constant(self, name, node):
@@ -138,10 +146,13 @@ class _Prologue:
         ]
         if lifted:
             self.program.line("# the tensors that the program uses besides its arguments")
-        for name, described in zip(self.held, self.entry.lifted_types, strict=True):
-            self._check(self._is_tensor(name, described))
+        for name, tensor, described in zip(self.held, lifted, self.entry.lifted_types, strict=True):
+            attributes = None if vars(tensor) else False
+            parameter = isinstance(tensor, torch.nn.Parameter)
+            self._check(self._is_tensor(name, described, parameter, attributes))
         for owner, described in self.entry.gradient_types:
-            self._check(self._is_tensor(f"{self.held[owner]}.grad", described))
+            name = f"{self.held[owner]}.grad"
+            self._check(self._is_tensor(name, described, False, None))
 
     def _data(self):
         for tensor, data in self.entry.reads:

@@ -44,6 +44,8 @@ def _differences(before, now):
 def _describe(value, name, described, open_containers):
     if is_tensor(value):
         described[name] = describe_tensor(value)
+        for key, child in vars(value).items() if id(value) not in open_containers else ():
+            _describe(child, f"{name}.{key}", described, {*open_containers, id(value)})
     elif id(value) not in open_containers and (children := children_of(value)):
         described[name] = f"a {type(value).__name__} of {len(children)}"
         for key, child in children:

@@ -6,6 +6,8 @@ It follows the walk over the arguments in src/bindings/arguments.cpp.
 import dataclasses
 import weakref
 
+import torch
+
 from fulgurite import _C, _containers
 from fulgurite._arguments import is_tensor
 from fulgurite.checks import settings
@@ -25,7 +27,7 @@ class Node:
     of: object
     children: list = dataclasses.field(default_factory=list)
     names: list = dataclasses.field(default_factory=list)
-    context: object = None
+    context: object = None  # of an opened container: a node; of a tensor: whether a Parameter
     offset: int | None = None
 
 
@@ -46,9 +48,18 @@ def sketch(names, args, kwargs, with_offsets):
 
     def read(value):
         if is_tensor(value):
+            known = any(value is other for other in tensors)
             tensors.append(value)
             offset = value.storage_offset() if with_offsets else None
-            return Node("tensor", _C.guarded_type(value), offset=offset)
+            attributes = {} if known else vars(value)
+            return Node(
+                "tensor",
+                _C.guarded_type(value),
+                [read(child) for child in attributes.values()],
+                list(attributes),
+                isinstance(value, torch.nn.Parameter),
+                offset,
+            )
         kind = type(value)
         if kind in _BY_VALUE:
             return Node("constant", value)

@@ -13,7 +13,7 @@ import threading
 import torch
 import torch.utils.checkpoint
 
-from fulgurite import _C, _custom_function, _numbers
+from fulgurite import _C, _custom_function, _messages, _numbers
 from fulgurite._C import Unsupported
 
 # `recorder`: of the state of Python, while this thread is captured by `listening`.
@@ -24,12 +24,14 @@ _thread = threading.local()
 def listening(tracer, recorder=None):
     """Captures what runs in the block; the default generator must come out as it went in."""
     before = _C.default_rng_state()
-    _thread.recorder = recorder
+    _thread.recorder, _thread.reads_offsets = recorder, False
     try:
         with tracer:
             yield
     finally:
         _thread.recorder = None
+    if recorder is not None and recorder.drew_outside:
+        return
     if not torch.equal(_C.default_rng_state(), before):
         torch.default_generator.set_state(before)
         raise Unsupported(
@@ -50,6 +52,9 @@ def install():
     _wrap(torch.Tensor, "item", _numbers.item)
     _wrap(torch.Tensor, "__deepcopy__", _deepcopy)
     _wrap(torch.Tensor, "__repr__", _repr)
+    _wrap(torch.Tensor, "type", _type)
+    _wrap(torch.Tensor, "new_tensor", _new_tensor)
+    _wrap(torch.Tensor, "storage_offset", _storage_offset)
     for name in ("get_rng_state", "set_rng_state", "manual_seed", "seed", "initial_seed"):
         _wrap(torch.random, name, _RANDOM[name])
         setattr(torch, name, getattr(torch.random, name))
@@ -167,9 +172,59 @@ def _deepcopy(original, tensor, memo):
 
 
 def _repr(original, tensor, **kwargs):
+    if not _C.is_trace_tensor(tensor):
+        return original(tensor, **kwargs)
+    if not _messages.is_for_people(sys._getframe(2)):
+        _C.refuse(
+            "makes text of a traced tensor, which has no values yet",
+            "give the text to print(), logging or warnings in the same expression, or make it "
+            "outside of the compiled function",
+        )
+    return _C.describe_trace_tensor(tensor)
+
+
+def _type(original, tensor, *args, **kwargs):
+    if args or kwargs or not _C.is_trace_tensor(tensor):
+        return original(tensor, *args, **kwargs)
+    name = _LEGACY_NAMES.get(tensor.dtype)
+    if name is None:
+        _C.refuse(f"calls .type() on a tensor of {tensor.dtype}", "ask for its dtype")
+    device = "" if tensor.device.type == "cpu" else f"{tensor.device.type}."
+    return f"torch.{device}{name}Tensor"
+
+
+def _new_tensor(original, tensor, data, *, dtype=None, device=None, **kwargs):
+    if not _C.is_trace_tensor(tensor):
+        return original(tensor, data, dtype=dtype, device=device, **kwargs)
+    return torch.tensor(data, dtype=dtype or tensor.dtype, device=device or tensor.device, **kwargs)
+
+
+# What .type() calls them.
+_LEGACY_NAMES = {
+    torch.bool: "Bool",
+    torch.uint8: "Byte",
+    torch.int8: "Char",
+    torch.int16: "Short",
+    torch.int32: "Int",
+    torch.int64: "Long",
+    torch.float16: "Half",
+    torch.bfloat16: "BFloat16",
+    torch.float32: "Float",
+    torch.float64: "Double",
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
+}
+
+
+def _storage_offset(original, tensor):
     if _C.is_trace_tensor(tensor):
-        return _C.describe_trace_tensor(tensor)
-    return original(tensor, **kwargs)
+        _thread.reads_offsets = True
+    return original(tensor)
+
+
+def reads_offsets():
+    """Whether what this thread captured last asks where a tensor lies in its storage."""
+    return _thread.reads_offsets
 
 
 def _get_rng_state(original):

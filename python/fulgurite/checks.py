@@ -45,11 +45,26 @@ def _autocast(device):
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
 
 
-def is_tensor(value, dtype, device, shape, strides, requires_grad=False, keys=None, offset=None):
+def is_tensor(
+    value,
+    dtype,
+    device,
+    shape,
+    strides,
+    requires_grad=False,
+    keys=None,
+    offset=None,
+    parameter=False,
+    attributes=False,
+):
     """Whether `value` is a tensor of that type. keys: its dispatch keys where they are not those of
-    an ordinary tensor of the device; offset: its place in its storage, where that counts."""
-    plain = type(value) in (torch.Tensor, torch.nn.Parameter)
-    if not plain or value.layout != torch.strided or value.is_nested or value.is_quantized:
+    an ordinary tensor of the device; offset: its place in its storage, where that counts;
+    parameter: whether it is a torch.nn.Parameter; attributes: whether the program has set
+    attributes on it, None where that does not count."""
+    plain = type(value) is (torch.nn.Parameter if parameter else torch.Tensor)
+    if not plain or attributes not in (None, bool(vars(value))):
+        return False
+    if value.layout != torch.strided or value.is_nested or value.is_quantized:
         return False
     wanted = (dtype, device, shape, strides, requires_grad, keys or ordinary_keys(device))
     placed = offset is None or value.storage_offset() == offset

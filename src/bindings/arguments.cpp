@@ -2,6 +2,7 @@
 
 #include <torch/csrc/Device.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "base/error.h"
@@ -13,7 +14,7 @@ namespace fulgurite {
 namespace {
 
 // One word for each step of the walk, so that different structures give different keys.
-enum Mark : uint64_t { kTensor = 0xF0, kNumber, kText, kContainer, kObject };
+enum Mark : uint64_t { kTensor = 0xF0, kParameter, kNumber, kText, kContainer, kObject };
 
 constexpr int kDeepest = 200;
 
@@ -58,6 +59,7 @@ class Reader {
       case Shape::NamedTuple:
         return items(type, PySequence_Fast_ITEMS(object), Py_SIZE(object));
       case Shape::List:
+        out_.containers.push_back(object);
         return items(type, PySequence_Fast_ITEMS(object), PyList_GET_SIZE(object));
       case Shape::Dict:
         return dict(object);
@@ -118,13 +120,22 @@ class Reader {
       out_.declined = "an argument is " + kind_of(impl);
       return;
     }
-    out_.key.push_back(kTensor);
+    const bool plain = reinterpret_cast<PyObject*>(Py_TYPE(object)) == tensor_class();
+    out_.key.push_back(plain ? kTensor : kParameter);
     append_tensor(out_.key, impl);
     // A program may ask whether it is a leaf, and whether it has a gradient.
     if (impl.requires_grad()) out_.key.push_back(tensor.is_leaf() | impl.grad().defined() << 1);
     if (offsets_) append_offset(out_.key, impl);
     out_.tensors.push_back(object);
     out_.impls.push_back(&impl);
+    if (PyObject** attributes = _PyObject_GetDictPtr(object); attributes && *attributes)
+      if (PyDict_GET_SIZE(*attributes)) attributes_of(object, *attributes);
+  }
+
+  // A tensor may be found more than once, through its own attributes too.
+  void attributes_of(PyObject* object, PyObject* attributes) {
+    if (std::find(out_.tensors.begin(), out_.tensors.end() - 1, object) == out_.tensors.end() - 1)
+      dict(attributes);
   }
 
   void items(PyTypeObject* type, PyObject** items, Py_ssize_t size) {
@@ -133,6 +144,7 @@ class Reader {
   }
 
   void dict(PyObject* object) {
+    out_.containers.push_back(object);
     word(kContainer, &PyDict_Type, static_cast<uint64_t>(PyDict_GET_SIZE(object)));
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
@@ -142,6 +154,7 @@ class Reader {
   }
 
   void other(PyObject* object) {
+    out_.containers.push_back(object);
     Opened opened = open_container(object);
     const size_t size = nb::len(opened.children);
     word(kContainer, Py_TYPE(object), size);

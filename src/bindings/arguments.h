@@ -20,7 +20,8 @@ struct Arguments {
   c10::SmallVector<PyObject*, 4> identified;  // borrowed: objects that stand for themselves
   c10::SmallVector<PyObject*, 8> tensors;     // borrowed, in order, repeats included
   c10::SmallVector<const at::TensorImpl*, 8> impls;
-  c10::SmallVector<nb::object, 1> opened;  // keeps what opening containers has made
+  c10::SmallVector<PyObject*, 4> containers;  // borrowed: those that can be changed
+  c10::SmallVector<nb::object, 1> opened;     // keeps what opening containers has made
   PyObject* handler = nullptr;  // borrowed: an argument that handles torch functions by itself
   std::string declined;         // why such arguments cannot be compiled; ""
 };

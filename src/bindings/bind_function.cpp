@@ -9,6 +9,7 @@
 #include <torch/csrc/Exceptions.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/lru_table.h"
@@ -30,6 +31,9 @@ constexpr int64_t kReleaseAfterNanoseconds = 50'000;
 constexpr const char* kHandler =
     "an argument is no tensor and has __torch_function__ (a proxy of torch.fx, say), which sees "
     "the calls of the function itself";
+
+constexpr const char* kFailed =
+    "an operator raised an error, which eager raises, or the program handles, by itself";
 
 struct FunctionState {
   explicit FunctionState(size_t capacity) : entries(capacity) {}
@@ -69,20 +73,40 @@ PyObject* run_target(PyObject* self, const char* reason, PyObject* const* args, 
   return PyObject_Vectorcall(inlined.ptr(), args, flags, keyword_names);
 }
 
-std::vector<at::Tensor> run_plan(const Entry& entry, const Arguments& arguments) {
+std::vector<at::Tensor> run_plan(const Entry& entry, const Arguments& arguments, bool& undone) {
   std::vector<at::Tensor> inputs = entry.inputs(arguments);
   // Effects go to objects that the guards have just found: nobody is to drop them meanwhile.
   const bool has_effects = entry.state && !entry.state->effects.empty();
   if (has_effects || entry.compiled.plan->typical_nanoseconds() < kReleaseAfterNanoseconds)
-    return entry.compiled.plan->run(std::move(inputs));
+    return entry.compiled.plan->run(std::move(inputs), undone);
   nb::gil_scoped_release released;
-  return entry.compiled.plan->run(std::move(inputs));
+  return entry.compiled.plan->run(std::move(inputs), undone);
 }
 
-PyObject* run_entry(Entry& entry, const Arguments& arguments) {
+// Nullopt where an operator fails and nothing has happened yet that eager would do again.
+std::optional<std::vector<at::Tensor>> try_plan(const Entry& entry, const Arguments& arguments) {
+  bool undone = false;
+  try {
+    return run_plan(entry, arguments, undone);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception&) {
+    if (!undone) throw;
+    return std::nullopt;
+  }
+}
+
+// Eager raises an operator's error by itself: with the program's lines, after what the program does
+// before it, and where the program may handle it.
+PyObject* run_entry(PyObject* self, Entry& entry, const Arguments& arguments) {
   HANDLE_TH_ERRORS
   ++entry.hits;
-  return entry.finish(run_plan(entry, arguments), arguments);
+  if (auto outputs = try_plan(entry, arguments))
+    return entry.finish(std::move(*outputs), arguments);
+  return run_target(self, kFailed, arguments.given, static_cast<size_t>(arguments.positional),
+                    arguments.keyword_names);
   END_HANDLE_TH_ERRORS
 }
 
@@ -143,7 +167,7 @@ PyObject* call_checked(PyObject* self, PyObject* const* args, Py_ssize_t positio
   if (arguments.declined.empty())
     if (auto entry = find(state, arguments)) {
       ++state.hits;
-      if (!entry->eager) return run_entry(*entry, arguments);
+      if (!entry->eager) return run_entry(self, *entry, arguments);
       return PyObject_Vectorcall(as_function(self)->target, args, positional, keyword_names);
     }
   ++state.misses;
@@ -335,7 +359,7 @@ nb::object run_now(nb::handle function, std::shared_ptr<Entry> entry, nb::tuple 
   if (!entry->holds(call.arguments))
     throw Unsupported("what the function depends on is not the same after its capture: " +
                       entry->changed());
-  nb::object result = nb::steal(run_entry(*entry, call.arguments));
+  nb::object result = nb::steal(run_entry(function.ptr(), *entry, call.arguments));
   if (!result.is_valid()) throw nb::python_error();
   return result;
 }
@@ -413,6 +437,13 @@ void bind_function(nb::module_& m) {
   m.def("call_key", [](nb::handle function, nb::tuple args, nb::dict keywords) {
     return CallKey(GivenCall(args, keywords, checked(function)->state->offsets).arguments);
   });
+  m.def(
+      "watch_sharing",
+      [](nb::handle function, Entry& entry, nb::tuple args, nb::dict keywords) {
+        const GivenCall call(args, keywords, checked(function)->state->offsets);
+        entry.watch_sharing(call.arguments);
+      },
+      "Makes an entry serve calls alone whose tensors share memory as those of this call do.");
   m.def("entry_for", &entry_for, "The entry that would serve a call, or None; nothing is run.");
   m.def("depend_on_offsets", [](nb::handle function) { checked(function)->state->offsets = true; });
   m.def("depends_on_offsets", [](nb::handle f) { return checked(f)->state->offsets; });

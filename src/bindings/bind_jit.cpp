@@ -233,6 +233,7 @@ void bind_jit(nb::module_& m) {
       .def("__exit__", [](Tracking& t, nb::args) { t.exit(); });
   nb::class_<Captured>(m, "Captured")
       .def_ro("lifted", &Captured::lifted)
+      .def_ro("writes_inputs", &Captured::writes_inputs)
       .def_prop_ro(
           "reads",
           [](const Captured& c) {

@@ -26,12 +26,13 @@ constexpr pystate::ImpureSet kRefused =
 
 class StateRecorder {
  public:
-  StateRecorder(nb::dict roots, nb::list arguments) {
+  StateRecorder(nb::dict roots, nb::list arguments, nb::list stand_ins) {
     for (auto [name, object] : roots)
       options_.roots.push_back({nb::cast<std::string>(name), object.ptr(), false});
     first_argument_ = static_cast<int>(options_.roots.size());
     for (nb::handle container : arguments)
       options_.roots.push_back({"an argument", container.ptr(), true});
+    for (nb::handle tensor : stand_ins) options_.stand_ins.push_back(tensor.ptr());
     options_.raised = kRefused;
     options_.error_type = unsupported_type();
     options_.during_imports = [] { return std::make_shared<CaptureOff>(); };
@@ -47,6 +48,7 @@ class StateRecorder {
     return recording_->written_since(before);
   }
 
+  bool drew_outside() const { return recording_ && recording_->drew_outside(); }
   bool complete() const { return recording_->complete(); }
   bool is_old(nb::handle object) const { return recording_->is_old(object.ptr()); }
   // Ends the recording, which may hold exceptions that hold the frames that hold this object.
@@ -130,10 +132,13 @@ void bind_state(nb::module_& m) {
                    [](const StateRecord& record) { return !record.effects.arguments().empty(); })
       .def("take_tensors", &take_tensors);
   nb::class_<StateRecorder>(m, "StateRecorder", "Records what runs while it is entered.")
-      .def(nb::init<nb::dict, nb::list>(), nb::arg("roots"), nb::arg("arguments"))
+      .def(nb::init<nb::dict, nb::list, nb::list>(), nb::arg("roots"), nb::arg("arguments"),
+           nb::arg("stand_ins"))
       .def("__enter__", &StateRecorder::enter)
       .def("__exit__", [](StateRecorder& r, nb::args) { r.exit(); })
       .def("changes_state", &StateRecorder::changes_state, nb::arg("run"))
+      .def_prop_ro("drew_outside", &StateRecorder::drew_outside,
+                   "whether something that is no part of the program drew random numbers")
       .def_prop_ro("complete", &StateRecorder::complete)
       .def_prop_ro("impurities", &StateRecorder::impurities)
       .def("is_old", &StateRecorder::is_old)

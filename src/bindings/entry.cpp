@@ -1,9 +1,12 @@
 #include "bindings/entry.h"
 
+#include <c10/util/flat_hash_map.h>
+
 #include <algorithm>
 
 #include "base/error.h"
 #include "bindings/python_tensor.h"
+#include "pystate/facts.h"
 
 namespace fulgurite {
 
@@ -51,8 +54,37 @@ bool Entry::holds(const Arguments& arguments) const {
     if (!lifted_guards[i].holds(lifted[i])) return false;
   for (const auto& [owner, guard] : gradient_guards)
     if (!has_gradient(lifted[owner], guard)) return false;
+  if (!keeps_containers_apart(arguments)) return false;
+  if (sharing && find_sharing(arguments) != *sharing) return false;
   return std::all_of(reads.begin(), reads.end(), [](const auto& r) { return r.unchanged(); }) &&
          (!state || state->guards.check()) && (!decisions || decides_the_same(arguments));
+}
+
+void Entry::watch_sharing(const Arguments& arguments) { sharing = find_sharing(arguments); }
+
+std::vector<Entry::InMemory> Entry::find_sharing(const Arguments& arguments) const {
+  std::vector<InMemory> found;
+  std::vector<int64_t> offsets;
+  ska::flat_hash_map<const c10::StorageImpl*, int32_t> known;
+  for (const at::Tensor& input : inputs(arguments)) {
+    const auto place = static_cast<int32_t>(offsets.size());
+    offsets.push_back(input.storage_offset());
+    const int32_t first =
+        known.emplace(input.storage().unsafeGetStorageImpl(), place).first->second;
+    found.push_back({first, offsets.back() - offsets[static_cast<size_t>(first)]});
+  }
+  return found;
+}
+
+// A change of a container among the arguments is none of one that the program has from elsewhere.
+bool Entry::keeps_containers_apart(const Arguments& arguments) const {
+  if (!state || state->effects.empty()) return true;
+  const auto& holders = state->guards.facts().holders;
+  return std::none_of(arguments.containers.begin(), arguments.containers.end(),
+                      [&](PyObject* container) {
+                        const auto found = holders.find(container);
+                        return found != holders.end() && !found->second.argument;
+                      });
 }
 
 bool Entry::decides_the_same(const Arguments& arguments) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,15 @@ struct Entry {
   std::vector<InputSource> sources;
   std::vector<at::Tensor> lifted;
   std::vector<TensorGuard> lifted_guards;
+  // Of a program that writes to its inputs, or differentiates: how they share memory. A write to
+  // one is seen through the others.
+  struct InMemory {
+    int32_t first = 0;   // the first input in the same memory, by place in `sources`
+    int64_t offset = 0;  // beyond that one, in elements of its own
+
+    bool operator==(const InMemory&) const = default;
+  };
+  std::optional<std::vector<InMemory>> sharing;  // by input; nullopt where nothing depends on it
   OutputTemplate output;
   ContainerPlaces places;  // of the containers among the arguments; empty where none is needed
   std::vector<std::pair<int32_t, TensorGuard>> gradient_guards;  // by place in `lifted`
@@ -56,11 +66,15 @@ struct Entry {
   bool holds(const Arguments& arguments) const;  // what it was compiled for has not changed
   bool expired() const;  // it is known never to hold again: an object that it needs is gone
   std::string changed() const;
+  // Makes it serve calls alone whose tensors share memory as those of this call do.
+  void watch_sharing(const Arguments& arguments);
   std::vector<at::Tensor> inputs(const Arguments& arguments) const;
   // The result of a call from what its plan gave, effects included; null with a Python error set.
   PyObject* finish(std::vector<at::Tensor> outputs, const Arguments& arguments) const;
 
  private:
+  std::vector<InMemory> find_sharing(const Arguments& arguments) const;
+  bool keeps_containers_apart(const Arguments& arguments) const;
   bool decides_the_same(const Arguments& arguments) const;
   std::string name_of(size_t lifted_index) const;
 };

@@ -46,6 +46,11 @@ const at::Tensor* Tracer::State::find_lifted(const at::Tensor& real) const {
 }
 
 const at::Tensor& Tracer::State::lift(const at::Tensor& real) {
+  // It and the trace tensor in its place would be two leaves, with a part of the gradient each.
+  if (real.requires_grad() && c10::GradMode::is_enabled() &&
+      argument_of.count(real.unsafeGetTensorImpl()))
+    tracer->refuse("a tensor that requires grad is an argument and is found elsewhere, too",
+                   "use the argument itself in both places");
   require_plain(real);
   at::Tensor tensor = wrap(meta_like(real), real.device(), real.is_inference());
   const ValueId id = as_trace(tensor)->id;

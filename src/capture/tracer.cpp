@@ -4,9 +4,12 @@
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 
+#include <algorithm>
+
 #include "capture/normalise.h"
 #include "capture/state.h"
 #include "ir/print.h"
+#include "ops/facts.h"
 #include "torch/device_guard.h"
 #include "torch/dispatch_state.h"
 #include "torch/fallbacks.h"
@@ -161,6 +164,11 @@ Tracer::Listening::~Listening() {
 const std::vector<GivenGrad>& Tracer::grads() const { return state_->grads; }
 bool Tracer::has_written(const at::Tensor& real) const { return state_->is_written(real); }
 
+bool Tracer::has_drawn() const {
+  const auto& calls = state_->trace.calls;
+  return std::any_of(calls.begin(), calls.end(), [](const Call& call) { return draws(call); });
+}
+
 Captured Tracer::finish(const std::vector<at::Tensor>& outputs, OutputTree tree) {
   State& state = *state_;
   require(active_state() != &state, "finish() while the tracer listens");
@@ -182,6 +190,8 @@ Captured Tracer::finish(const std::vector<at::Tensor>& outputs, OutputTree tree)
   captured.decisions = std::move(state.decisions);
   for (ConstantCopy& copy : state.copies)
     copy.written = state.is_written_id(state.trace.values[copy.copy].type.storage);
+  for (const Input& input : state.trace.inputs)
+    captured.writes_inputs |= state.is_written_id(state.trace.values[input.id].type.storage);
   captured.trace =
       normalise(std::move(state.trace), state.entry_mode.value_or(GradMode::NoGrad), state.copies);
   state.name_places(captured.trace);

@@ -40,6 +40,7 @@ struct Captured {
   std::vector<at::Tensor> lifted;  // the real tensors behind the inputs that are no arguments
   std::vector<DataRead> data_reads;
   std::vector<Taken> decisions;
+  bool writes_inputs = false;  // to the memory of one, lifted ones among them
 };
 
 // What capture asks of the language that the program is written in. A C++ program has none of it.
@@ -99,6 +100,8 @@ class Tracer {
   // Whether the program wrote to the memory of a real tensor: the write is recorded, not done, so
   // that what lies in memory is not what the program would see.
   bool has_written(const at::Tensor& real) const;
+
+  bool has_drawn() const;  // random numbers, in what is recorded so far
 
   // The trace of what was recorded. `outputs` are trace tensors, or real ones (lifted). Throws
   // Unsupported where the program did something that cannot be replayed, even if it swallowed the

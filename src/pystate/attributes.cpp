@@ -42,6 +42,13 @@ bool is_tensor_state(PyObject* name) {
   return false;
 }
 
+// What a tensor says of its past, which a traced one does not have.
+bool is_past(PyObject* name) {
+  for (const char* past : {"_version", "_base", "_backward_hooks", "retains_grad", "output_nr"})
+    if (equals(name, past)) return true;
+  return false;
+}
+
 void read_instance_entry(Recorder& recorder, PyObject* object, PyObject* name) {
   static PyObject* const fallback = interned("__getattr__");
   PyObject* dict = read_instance_dict(recorder, object);
@@ -141,6 +148,9 @@ void read_attribute(Recorder& recorder, PyObject* object, PyObject* name) {
   PyObject* descriptor = type_lookup(type, name);
   if (log.is_fresh(object)) {
     if (equals(name, "__dict__")) read_instance_dict(recorder, object);
+    if (is_tensor(object) && is_past(name))
+      recorder.impure(Impure::Identity,
+                      fmt::format("reads the {} of a traced tensor", PyUnicode_AsUTF8(name)));
     return;
   }
   if (descriptor && is_c_data_descriptor(descriptor)) {
@@ -165,6 +175,10 @@ void write_attribute(Recorder& recorder, PyObject* object, PyObject* name, Chang
 void write_attribute_plainly(Recorder& recorder, PyObject* object, PyObject* name, Change change) {
   PyTypeObject* type = Py_TYPE(object);
   Log& log = recorder.log;
+  if (recorder.stands_in(object) && (equals(name, "grad") || !type_lookup(type, name)))
+    return recorder.impure(Impure::TensorState,
+                           fmt::format("sets the attribute {} of a tensor among its arguments",
+                                       PyUnicode_AsUTF8(name)));
   if (log.is_fresh(object)) {
     if (equals(name, "__dict__"))
       recorder.impure(Impure::Unreviewed, "gives a new object a __dict__ that may not be its own");

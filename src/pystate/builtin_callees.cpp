@@ -162,10 +162,12 @@ constexpr CalleeRow kRows[] = {
     {"_contextvars", "ContextVar", makes},
 
     // Builtin functions
-    {"builtins", "abs all any ascii bin chr divmod format hash hex max min oct ord pow repr", reads,
+    {"builtins", "abs all any ascii bin chr divmod format hex max min oct ord pow repr", reads,
      kReads},
     {"builtins", "round sorted sum", makes, kReads},
-    {"builtins", "callable id", looks, kReads},
+    {"builtins", "callable", looks, kReads},
+    {"builtins", "id", identifies, kReads},
+    {"builtins", "hash", hashes, kReads},
     {"builtins", "iter reversed enumerate zip map filter", iterates},
     {"builtins", "str bytes int bool float complex tuple range slice frozenset property", makes,
      kReads},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <vector>
 
 #include "pystate/attributes.h"
@@ -16,6 +17,21 @@ PyObject* attribute_name(Recorder& recorder, const Call& call, size_t index) {
   if (call.arguments.size() <= index || !PyUnicode_Check(call.arguments[index])) return nullptr;
   Ref exact = Ref::steal(PyUnicode_FromObject(call.arguments[index]));  // not of a subclass
   return recorder.log.canonical_key(exact.get());
+}
+
+void refuse_identity(Recorder& recorder, std::span<PyObject* const> arguments, const char* what) {
+  for (PyObject* argument : arguments)
+    if (recorder.stands_in(argument)) recorder.impure(Impure::Identity, what);
+}
+
+// torch.FloatTensor and the like, alone or in a tuple.
+bool names_legacy_type(PyObject* classes) {
+  if (PyTuple_Check(classes)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); i++)
+      if (names_legacy_type(PyTuple_GET_ITEM(classes, i))) return true;
+    return false;
+  }
+  return std::string_view(Py_TYPE(classes)->tp_name) == "torch.tensortype";
 }
 
 }  // namespace
@@ -74,9 +90,22 @@ void gets_length(Recorder& recorder, const Call& call) {
   if (object) read_length(recorder, object);
 }
 
+void identifies(Recorder& recorder, const Call& call) {
+  looks(recorder, call);
+  refuse_identity(recorder, call.arguments, "takes the id() of a tensor among its arguments");
+}
+
+void hashes(Recorder& recorder, const Call& call) {
+  reads(recorder, call);
+  refuse_identity(recorder, call.arguments, "takes the hash() of a tensor among its arguments");
+}
+
 void checks_type(Recorder& recorder, const Call& call) {
   if (call.arguments.size() < 2) return;
   PyObject* object = call.arguments[0];
+  if (is_tensor(object) && names_legacy_type(call.arguments[1]))
+    recorder.impure(Impure::Identity,
+                    "asks whether a tensor is a torch.FloatTensor or the like; ask for its dtype");
   read_specials(recorder, object);
   read_bases(recorder, PyType_Check(object) ? (PyTypeObject*)object : Py_TYPE(object));
   PyObject* classes = call.arguments[1];

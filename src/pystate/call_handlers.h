@@ -13,6 +13,8 @@ void iterates(Recorder&, const Call&);  // their elements, for a new object
 void nothing(Recorder&, const Call&);
 
 // --- Builtin functions
+void identifies(Recorder&, const Call&);  // id
+void hashes(Recorder&, const Call&);
 void gets_attribute(Recorder&, const Call&);
 void sets_attribute(Recorder&, const Call&);
 void sets_attribute_plainly(Recorder&, const Call&);

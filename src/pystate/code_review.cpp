@@ -77,6 +77,7 @@ constexpr FunctionOfLibrary kFunctionsOfLibrary[] = {
     {"/logging/__init__.py", "_acquireLock", Treatment::Closed},
     {"/logging/__init__.py", "_releaseLock", Treatment::Closed},
     {"/warnings.py", "_showwarnmsg", Treatment::Message},  // of C code
+    {"/warnings.py", "WarningMessage.__init__", Treatment::Message},
     {"/warnings.py", "warn", Treatment::Message},
     {"/warnings.py", "warn_explicit", Treatment::Message},
     // Of the number formats, with a table of those that were asked for.

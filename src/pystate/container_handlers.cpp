@@ -97,6 +97,7 @@ void updates(Recorder& recorder, const Call& call) {
 void changes_member(Recorder& recorder, const Call& call) {
   if (call.arguments.empty()) return;
   read_specials(recorder, call.arguments[0]);
+  refuse_stand_in(recorder, call.self, call.arguments[0]);
   PyObject* key = recorder.log.canonical_key(call.arguments[0]);
   if (!key) return write_contents(recorder, call.self);
   recorder.log.read(Kind::Member, call.self, key);

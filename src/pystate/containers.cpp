@@ -120,7 +120,9 @@ void read_list_item(Recorder& recorder, PyObject* list, PyObject* key, bool writ
 
 // A C type whose item access is not known.
 void touch_unknown_items(Recorder& recorder, PyObject* container, const char* verb) {
-  bool in_python = is_heap_type(Py_TYPE(container));
+  static PyObject* const getter = interned("__getitem__");
+  PyObject* get = type_lookup(Py_TYPE(container), getter);
+  bool in_python = is_heap_type(Py_TYPE(container)) && (!get || PyFunction_Check(get));
   if (in_python || is_constant(container) || PyTuple_Check(container) || PyType_Check(container) ||
       is_tensor(container))
     return;
@@ -131,8 +133,16 @@ void touch_unknown_items(Recorder& recorder, PyObject* container, const char* ve
 
 }  // namespace
 
+void refuse_stand_in(Recorder& recorder, PyObject* container, PyObject* key) {
+  if (recorder.stands_in(key) && recorder.log.is_old(container))
+    recorder.impure(Impure::Identity,
+                    fmt::format("looks a tensor among its arguments up in a {}, by identity",
+                                Py_TYPE(container)->tp_name));
+}
+
 void read_key(Recorder& recorder, PyObject* dict, PyObject* key) {
   read_specials(recorder, key);
+  refuse_stand_in(recorder, dict, key);
   if (PyObject* behind = viewed_dict(dict)) dict = behind;
   if (!PyDict_Check(dict)) return read_contents(recorder, dict);
   PyObject* canonical = recorder.log.canonical_key(key);
@@ -142,6 +152,7 @@ void read_key(Recorder& recorder, PyObject* dict, PyObject* key) {
 
 void write_key(Recorder& recorder, PyObject* dict, PyObject* key) {
   read_specials(recorder, key);
+  refuse_stand_in(recorder, dict, key);
   PyObject* canonical = recorder.log.canonical_key(key);
   if (!canonical) return recorder.log.write(Kind::Contents, dict);
   recorder.log.write(Kind::Key, dict, canonical);
@@ -193,6 +204,7 @@ void read_membership(Recorder& recorder, PyObject* container, PyObject* item) {
     return read_deeply(recorder, container);
   }
   if (PyDict_Check(container)) return read_key(recorder, container, item);
+  refuse_stand_in(recorder, container, item);
   PyObject* key = PySet_Check(container) ? recorder.log.canonical_key(item) : nullptr;
   if (key) return (void)recorder.log.read(Kind::Member, container, key);
   read_deeply(recorder, item);

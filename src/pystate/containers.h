@@ -12,6 +12,9 @@ void read_item(Recorder& recorder, PyObject* container, PyObject* key);
 void write_item(Recorder& recorder, PyObject* container, PyObject* key);
 void delete_item(Recorder& recorder, PyObject* container, PyObject* key);
 
+// Tensors are keys by identity: what a stand-in finds in a container of the program is not what the
+// argument would find.
+void refuse_stand_in(Recorder& recorder, PyObject* container, PyObject* key);
 // One key of a dict, where no subclass is in the way.
 void read_key(Recorder& recorder, PyObject* dict, PyObject* key);
 void write_key(Recorder& recorder, PyObject* dict, PyObject* key);

@@ -17,6 +17,7 @@ class EffectBuilder {
     bool same = location.kind != Kind::Appended && !(location.moved && now) &&
                 same_value(location.kind, location.entry.get(), now.get());
     if (same) return;
+    if (now) kept_.push_back(now);
     Effect effect{EffectClass::Exact, location.kind, location.container, location.key};
     effect.order = location.order;
     effect.moved = location.moved;
@@ -45,6 +46,7 @@ class EffectBuilder {
 
  private:
   static Ref new_value(const Location& location) {
+    if (location.last) return *location.last;
     if (location.kind != Kind::Appended)
       return value_at(location.kind, location.container, location.key.get());
     Py_ssize_t size = PyLong_AsSsize_t(location.entry.get());
@@ -157,6 +159,7 @@ class EffectBuilder {
   Effects& effects_;
   const Log& log_;
   const Facts& facts_;
+  std::vector<Ref> kept_;  // what is known by its address below
   ska::flat_hash_map<PyObject*, int> made_;
   ska::flat_hash_set<int> tensor_steps_;
   std::string refusal_;

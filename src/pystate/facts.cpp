@@ -150,6 +150,7 @@ void Facts::hold(const Log& log, const std::vector<int>& index, PyObject* object
   const Known& known = *log.known(object);
   Holder holder{object, Py_TYPE(object)};
   holder.root = known.root;
+  holder.argument = known.age == Age::Argument;
   if (known.origin != kUnknown) holder.parent = index[static_cast<size_t>(known.origin)];
   if (holder.parent >= 0) {
     const Fact& parent = facts[static_cast<size_t>(holder.parent)];

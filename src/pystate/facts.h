@@ -69,7 +69,8 @@ struct Holder {
   PyObject** slot = nullptr;  // of an instance dict: where its owner keeps it
   // Whether it is sure to be the same object, and not just one at its address.
   bool certain = false;
-  bool unknown = false;  // nobody knows how the program gets there
+  bool argument = false;  // of the call, or in one
+  bool unknown = false;   // nobody knows how the program gets there
 };
 
 struct Facts {

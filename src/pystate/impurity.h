@@ -16,9 +16,10 @@ enum class Impure : uint8_t {
   Iterator,     // moves on an iterator that was made before
   TensorData,   // the numbers in a tensor, past the dispatcher
   TensorState,  // what a tensor is, changed past the dispatcher
+  Identity,     // which object an argument is, or how it came to be
   Unreviewed,   // C code of which it is not known what it reads and writes
 };
-constexpr int kImpureKinds = 8;
+constexpr int kImpureKinds = 9;
 
 // A set of kinds.
 using ImpureSet = uint32_t;
@@ -35,8 +36,9 @@ struct Impurity {
 };
 
 inline const char* name_of(Impure kind) {
-  constexpr const char* names[] = {"message",  "import",      "random",       "outside",
-                                   "iterator", "tensor data", "tensor state", "unreviewed"};
+  constexpr const char* names[] = {"message",      "import",   "random",
+                                   "outside",      "iterator", "tensor data",
+                                   "tensor state", "identity", "unreviewed"};
   return names[static_cast<int>(kind)];
 }
 

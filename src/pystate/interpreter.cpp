@@ -280,7 +280,8 @@ CachedFunction cached_function(PyObject* wrapper) {
   static const bool known = cache_layout_holds();
   if (!known) return {};
   auto* cache = reinterpret_cast<CacheLayout*>(wrapper);
-  return {cache->results, cache->function, cache->keyword_mark, cache->typed != 0};
+  return {cache->results, cache->function, cache->keyword_mark, cache->typed != 0,
+          cache->most != 0};
 }
 
 PyObject* cached_result(PyObject* wrapper, PyObject* entry) {

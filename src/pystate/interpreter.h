@@ -109,6 +109,7 @@ struct CachedFunction {
   PyObject* function = nullptr;
   PyObject* keyword_mark = nullptr;  // comes before the arguments given by name in a key
   bool typed = false;                // whether types are part of a key
+  bool keeps = false;                // results at all: maxsize is not 0
 };
 CachedFunction cached_function(PyObject* wrapper);
 // The result itself, from an entry of `results`; borrowed.

@@ -3,9 +3,11 @@
 
 #include <vector>
 
+#include "capture/tracer.h"
 #include "pystate/call_handlers.h"
 #include "pystate/containers.h"
 #include "pystate/recorder.h"
+#include "torch/default_generator.h"
 
 namespace fulgurite::pystate::handlers {
 namespace {
@@ -41,11 +43,36 @@ PyObject* named_output(const Call& call) {
   return nullptr;
 }
 
+// Whether an object may be, or hold, a tensor of the run.
+bool may_hold_traced(Recorder& recorder, PyObject* object) {
+  if (is_constant(object) || recorder.log.is_old(object)) return false;
+  if (!PyTuple_CheckExact(object)) return true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++)
+    if (may_hold_traced(recorder, PyTuple_GET_ITEM(object, i))) return true;
+  return false;
+}
+
+// The function of a cache runs once in any program, whoever calls it first: what it draws and what
+// it does are no part of the calls that find its result. Nothing of a run that draws must be
+// recorded before, as that is drawn when the run is over.
+void fill_cache(Recorder& recorder, const CachedFunction& cached, const Call& call) {
+  for (PyObject* argument : call.arguments)
+    if (!cached.keeps || may_hold_traced(recorder, argument)) return;
+  const DefaultGeneratorState before;
+  recorder.call_outside(call.callable, call.arguments, call.keywords);
+  if (!before.differs()) return;
+  if (const Tracer* tracer = Tracer::active(); tracer && tracer->has_drawn())
+    return recorder.impure(
+        Impure::Random, fmt::format("draws random numbers, and then more in the first call of {}",
+                                    describe_callable(call.callable)));
+  recorder.drew_outside = true;
+}
+
 }  // namespace
 
 // A hit hides what the function read when it ran, but eager hits as well: the result is what the
-// cache holds, and that is what is guarded. When it runs now, what it reads is noted too, and the
-// entry that it makes is guarded at the end (see Recording).
+// cache holds, and that is what is guarded. Where the function has to run as a part of the program,
+// what it reads is noted too, and the entry that it makes is guarded at the end (see Recording).
 void calls_cached(Recorder& recorder, const Call& call) {
   CachedFunction cached = cached_function(call.callable);
   if (!cached.results)
@@ -56,7 +83,9 @@ void calls_cached(Recorder& recorder, const Call& call) {
   Ref made = cache_key(cached, call);
   PyObject* key = recorder.log.canonical_key(made.get());
   if (!key) return (void)recorder.log.read(Kind::Contents, cached.results);
-  bool hit = PyDict_GetItemWithError(cached.results, key) != nullptr;
+  const auto found = [&] { return PyDict_GetItemWithError(cached.results, key) != nullptr; };
+  if (!found()) fill_cache(recorder, cached, call);
+  bool hit = found();
   for (const Recorder::FilledCache& filled : recorder.filled_caches)
     if (filled.wrapper.get() == call.callable && filled.key.get() == key) return;
   if (hit) return (void)recorder.log.read(Kind::Key, cached.results, key);

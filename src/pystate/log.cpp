@@ -266,6 +266,8 @@ void Log::adopt(PyObject* value, LocationId from) {
   if (owner.age == Age::Argument) return adopt_argument(owner, value);
   // C code may have put tensors that the run made into a container of its own.
   if (is_tensor(value) && is_loose(locations_[from].container)) return;
+  if (const Known* about = known(value); about && about->age == Age::Argument)
+    found_argument_elsewhere |= is_mutable_container(value);
   add_old(value, from);
 }
 

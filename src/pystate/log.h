@@ -5,6 +5,7 @@
 #include <Python.h>
 #include <c10/util/flat_hash_map.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct Location {
   Ref replaced;         // of a dict's contents: a set of keys that had been given new values
   Where where;          // of the first touch, or of the first write
   uint32_t order = 0;   // of writes; a key that is put back after its removal counts anew
+  // Of a slot of a tensor: what it held when the run ended. The capture then puts tensors back.
+  std::optional<Ref> last = std::nullopt;
 };
 
 enum class Age : uint8_t {
@@ -105,6 +108,9 @@ class Log {
   const std::vector<Root>& roots() const { return roots_; }
 
   Where here;  // where the program is
+  // A container among the arguments was found in another place, too: what is checked with the
+  // arguments does not hold for that place.
+  bool found_argument_elsewhere = false;
 
  private:
   struct Index {

@@ -157,6 +157,21 @@ void compare(Recorder& r, const Instruction& at) {
   }
 }
 
+// Which of its own objects the program was given may be another answer in the next call.
+void compare_identity(Recorder& r, const Instruction& at) {
+  PyObject *left = at.top(1), *right = at.top();
+  const auto is_argument = [&](PyObject* object) {
+    const Known* known = r.log.known(object);
+    return r.stands_in(object) || (known && known->age == Age::Argument);
+  };
+  const bool tensors = is_tensor(left) && is_tensor(right);
+  const bool containers = is_mutable_container(left) && is_mutable_container(right);
+  if ((tensors || containers) && is_argument(left) != is_argument(right) &&
+      r.log.is_old(is_argument(left) ? right : left))
+    r.impure(Impure::Identity,
+             "asks with `is` whether an argument is an object that it has from elsewhere");
+}
+
 bool is_builtin_sequence(PyObject* object) {
   return is_mutable_container(object) || PyTuple_Check(object);
 }
@@ -341,6 +356,7 @@ constexpr std::array<Handler, 256> kHandlers = [] {
   table[IMPORT_NAME] = import_name;
   table[CONTAINS_OP] = test_membership;
   table[COMPARE_OP] = compare;
+  table[IS_OP] = compare_identity;
   table[BINARY_OP] = binary;
   table[UNARY_NEGATIVE] = table[UNARY_POSITIVE] = table[UNARY_INVERT] = unary;
   table[UNARY_NOT] = table[JUMP_IF_FALSE_OR_POP] = table[JUMP_IF_TRUE_OR_POP] = truth;

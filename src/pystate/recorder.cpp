@@ -94,9 +94,10 @@ const char* utf8(PyObject* string) {
 
 }  // namespace
 
-Recorder::Recorder(std::vector<Root> roots, ImpureSet raised, PyObject* error_type,
-                   ImportScope during_imports)
+Recorder::Recorder(std::vector<Root> roots, const std::vector<PyObject*>& stand_ins,
+                   ImpureSet raised, PyObject* error_type, ImportScope during_imports)
     : log(std::move(roots)),
+      stand_ins_(stand_ins.begin(), stand_ins.end()),
       raised_(raised),
       error_type_(Ref::borrow(error_type)),
       during_imports_(std::move(during_imports)),
@@ -127,6 +128,11 @@ bool Recorder::stop() {
            fmt::format("{} a {}", held > 0 ? "takes and keeps" : "gives back",
                        Py_TYPE(lock.get())->tp_name),
            false);
+  if (log.found_argument_elsewhere)
+    note(Impure::Identity,
+         "finds a container among its arguments in another place, too (a global or an attribute); "
+         "give it a copy",
+         false);
   bool still_there = trace_function().function == trace;
   if (still_there) PyEval_SetTrace(previous_.function, previous_.argument);
   Py_CLEAR(previous_.argument);
@@ -149,6 +155,17 @@ void Recorder::run_scripts_plainly(PyObject* function) {
   Ref forgotten =
       Ref::steal(PyObject_CallMethod(function, "_debug_flush_compilation_cache", nullptr));
   if (!forgotten) PyErr_Clear();
+}
+
+// A trace function is not called while it runs.
+Ref Recorder::call_outside(PyObject* callable, std::span<PyObject* const> arguments,
+                           PyObject* keywords) {
+  const std::shared_ptr<void> scope = during_imports_ ? during_imports_() : nullptr;
+  const size_t named = keywords ? static_cast<size_t>(PyTuple_GET_SIZE(keywords)) : 0;
+  Ref result = Ref::steal(
+      PyObject_Vectorcall(callable, arguments.data(), arguments.size() - named, keywords));
+  if (!result) PyErr_Clear();
+  return result;
 }
 
 void Recorder::hold_lock(PyObject* lock, int change) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,8 @@ class Recorder {
  public:
   // See Recording::Options.
   using ImportScope = std::function<std::shared_ptr<void>()>;
-  Recorder(std::vector<Root> roots, ImpureSet raised, PyObject* error_type,
-           ImportScope during_imports);
+  Recorder(std::vector<Root> roots, const std::vector<PyObject*>& stand_ins, ImpureSet raised,
+           PyObject* error_type, ImportScope during_imports);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -52,6 +53,15 @@ class Recorder {
   Log log;
   std::vector<Impurity> impurities;
   const Instruction* current = nullptr;  // that is about to run
+
+  // Whether the run has the object in place of an argument of the call: another one in each call.
+  bool stands_in(PyObject* object) const { return stand_ins_.count(object) != 0; }
+
+  // What was called outside drew from torch's default generator.
+  bool drew_outside = false;
+
+  // Calls what is no part of the program, unrecorded and uncaptured; null where it fails.
+  Ref call_outside(PyObject* callable, std::span<PyObject* const> arguments, PyObject* keywords);
 
   void impure(Impure kind, std::string what) { note(kind, std::move(what), true); }
 
@@ -103,6 +113,7 @@ class Recorder {
   const CodeReview& review(PyCodeObject* code);
   void pause_until_return(PyFrameObject* object);
 
+  ska::flat_hash_set<PyObject*> stand_ins_;
   ImpureSet raised_;
   Ref error_type_;
   std::optional<std::string> to_raise_;

@@ -32,7 +32,7 @@ struct Recording::State {
   bool complete = true;
 
   explicit State(Options& options)
-      : recorder(std::move(options.roots), options.raised, options.error_type,
+      : recorder(std::move(options.roots), options.stand_ins, options.raised, options.error_type,
                  std::move(options.during_imports)) {}
 
   void settle_caches();
@@ -66,6 +66,8 @@ void Recording::stop() {
   state_->settle_caches();
   state_->recorder.log.settle();
 }
+
+bool Recording::drew_outside() const { return state_->recorder.drew_outside; }
 
 std::vector<Ref> Recording::written_values() const { return state_->recorder.log.written_values(); }
 

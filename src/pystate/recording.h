@@ -26,6 +26,8 @@ class Recording {
     // Objects that the program starts from, by the names that messages use. Those not marked as
     // arguments have to be the very same in later runs.
     std::vector<Root> roots;
+    // What the run has in place of tensors of the call.
+    std::vector<PyObject*> stand_ins;
     // Kinds that raise an error of this type before they happen.
     ImpureSet raised = 0;
     PyObject* error_type = nullptr;
@@ -49,6 +51,8 @@ class Recording {
 
   // After stop():
 
+  // Whether something outside of the program, which ran once, drew from torch's default generator.
+  bool drew_outside() const;
   // False if the program replaced the trace function: then nothing below is to be relied on.
   bool complete() const;
   const std::vector<Impurity>& impurities() const;

@@ -29,6 +29,9 @@ void Log::settle() {
     for (PyObject* object : leaving) Py_DECREF(object);
     again = !leaving.empty();
   }
+  for (Location& location : locations_)
+    if (location.written && location.kind == Kind::Slot && is_tensor(location.container))
+      location.last = value_at(location.kind, location.container, location.key.get());
   guard_unchanged();
 }
 

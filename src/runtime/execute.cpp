@@ -114,13 +114,13 @@ void execute(const Instruction& instruction, Environment& env, torch::jit::Stack
 }
 
 // The run of instructions from `i` on that share a dispatch mode, under that mode.
-size_t execute_group(const std::vector<Instruction>& all, size_t i, Environment& env,
-                     torch::jit::Stack& stack) {
+void execute_group(const std::vector<Instruction>& all, size_t& i, Environment& env,
+                   torch::jit::Stack& stack) {
   const auto group = [&](auto&... guards) {
     const size_t first = i;
     (static_cast<void>(guards), ...);
-    while (i < all.size() && all[i].dispatch == all[first].dispatch) execute(all[i++], env, stack);
-    return i;
+    for (; i < all.size() && all[i].dispatch == all[first].dispatch; ++i)
+      execute(all[i], env, stack);
   };
   switch (all[i].dispatch) {
     case Dispatch::BelowAutograd: {
@@ -146,11 +146,17 @@ size_t execute_group(const std::vector<Instruction>& all, size_t i, Environment&
 }  // namespace
 
 std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> inputs) {
+  size_t done;
+  return execute(program, std::move(inputs), done);
+}
+
+std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> inputs,
+                                size_t& done) {
+  done = 0;
   Environment env(program.slots);
   for (size_t i = 0; i < inputs.size(); ++i) env[program.inputs[i]] = std::move(inputs[i]);
   torch::jit::Stack stack;
-  for (size_t i = 0; i < program.instructions.size();)
-    i = execute_group(program.instructions, i, env, stack);
+  while (done < program.instructions.size()) execute_group(program.instructions, done, env, stack);
   std::vector<at::Tensor> outputs;
   outputs.reserve(program.outputs.size());
   for (Slot slot : program.outputs) outputs.push_back(slot == kNoSlot ? at::Tensor() : env[slot]);

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -40,7 +41,8 @@ uint64_t context_word() {
         context.deterministicAlgorithms(), context.deterministicAlgorithmsWarnOnly(),
         context.userEnabledFlashSDP(), context.userEnabledMemEfficientSDP(),
         context.userEnabledMathSDP(), context.userEnabledMkldnn(), context.userEnabledNNPACK(),
-        context.userEnabledCuDNN(), context.benchmarkCuDNN(), context.deterministicCuDNN()})
+        context.userEnabledCuDNN(), context.benchmarkCuDNN(), context.deterministicCuDNN(),
+        torch::autograd::AnomalyMode::is_enabled()})
     word = word << 1 | static_cast<uint64_t>(flag);
   return word << 8 | static_cast<uint64_t>(c10::typeMetaToScalarType(c10::get_default_dtype()));
 }

@@ -59,6 +59,10 @@ struct Instruction {
 
 struct Lowered {
   std::vector<Instruction> instructions;
+  // The first one whose effects outlive a run that fails: a write to an input, or a draw from a
+  // generator of the program's own. What is drawn from the default generator can be put back.
+  size_t first_lasting = static_cast<size_t>(-1);
+  bool draws = false;                 // from the default generator, before that
   std::vector<Slot> inputs, outputs;  // kNoSlot: nothing
   Slot slots = 0;
 };
@@ -90,7 +94,10 @@ Lowered lower(const Trace& trace, const LowerOptions& options = {});
 Lowered lower(const Trace& trace, std::vector<Call> calls, const std::vector<ValueId>& inputs,
               const std::vector<ValueId>& outputs);
 
-// One tensor per input; one per output comes back.
+// One tensor per input; one per output comes back. `done`: how many instructions have finished,
+// also where one throws.
+std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> inputs,
+                                size_t& done);
 std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> inputs);
 
 }  // namespace fulgurite

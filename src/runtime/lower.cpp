@@ -15,7 +15,8 @@ class Lowering {
  public:
   explicit Lowering(const Trace& trace, const LowerOptions& options = {})
       : trace_(trace), options_(options) {
-    for (const Input& input : trace.inputs) visible_.insert(type_of(trace, input.id).storage);
+    for (const Input& input : trace.inputs) given_.insert(type_of(trace, input.id).storage);
+    visible_ = given_;
     for (ValueId id : trace.outputs) visible_.insert(type_of(trace, id).storage);
   }
 
@@ -58,8 +59,30 @@ class Lowering {
       instruction.operands.push_back(operand(call, i, moved));
     std::reverse(instruction.operands.begin(), instruction.operands.end());
     for (const Arg& arg : call.results) instruction.results.push_back(result(call, arg));
+    note_effects(call);
     out_.instructions.push_back(std::move(instruction));
     free_after(call, moved);
+  }
+
+  void note_effects(const Call& call) {
+    if (out_.first_lasting <= out_.instructions.size()) return;
+    if (has_lasting_effect(call))
+      out_.first_lasting = out_.instructions.size();
+    else
+      out_.draws |= draws(call);
+  }
+
+  bool has_lasting_effect(const Call& call) const {
+    if (call.gradient) return has_effect(call);
+    if (!call.op.aten) return false;
+    const OpFacts& facts = facts_of(*call.op.aten);
+    for (int i : facts.generator_args)
+      if (!call.args[i].constant.isNone()) return true;
+    bool lasting = !call.retyped.empty();
+    for (int i : written_args(call))
+      for (ValueId id : call.args[i].values)
+        lasting |= id != kNoValue && given_.count(type_of(trace_, id).storage);
+    return lasting;
   }
 
   // Null: no executor has code for it.
@@ -167,7 +190,7 @@ class Lowering {
   LowerOptions options_;
   Lowered out_;
   std::unordered_map<ValueId, Slot> slots_;
-  std::unordered_set<StorageId> visible_;
+  std::unordered_set<StorageId> given_, visible_;  // of inputs; of outputs as well
 };
 
 }  // namespace

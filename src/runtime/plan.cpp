@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "runtime/instruction.h"
+#include "torch/default_generator.h"
 #include "torch/dispatch_state.h"
 
 namespace fulgurite {
@@ -21,6 +23,20 @@ namespace {
 // Two looks at the clock would be a noticeable part of a small plan.
 constexpr uint32_t kTimedEvery = 16;
 
+std::vector<at::Tensor> execute_or_undo(const Lowered& program, std::vector<at::Tensor> inputs,
+                                        bool& undone) {
+  std::optional<DefaultGeneratorState> before;
+  if (program.draws) before.emplace();
+  size_t done = 0;
+  try {
+    return execute(program, std::move(inputs), done);
+  } catch (...) {
+    undone = done < program.first_lasting;
+    if (undone && before) before->restore();
+    throw;
+  }
+}
+
 }  // namespace
 
 Plan::Plan(const Trace& trace, const LowerOptions& options)
@@ -32,15 +48,20 @@ Plan::Plan(Plan&&) noexcept = default;
 Plan& Plan::operator=(Plan&&) noexcept = default;
 
 std::vector<at::Tensor> Plan::run(std::vector<at::Tensor> inputs) const {
+  bool undone;
+  return run(std::move(inputs), undone);
+}
+
+std::vector<at::Tensor> Plan::run(std::vector<at::Tensor> inputs, bool& undone) const {
   const size_t wanted = program_->lowered.inputs.size();
   require(inputs.size() == wanted, "a plan of {} inputs was given {}", wanted, inputs.size());
   // The casts of autocast are calls of the trace.
   NoAutocast no_autocast;
   const uint32_t runs = program_->runs.load(std::memory_order_relaxed);
   program_->runs.store(runs + 1, std::memory_order_relaxed);
-  if (runs % kTimedEvery) return execute(program_->lowered, std::move(inputs));
+  if (runs % kTimedEvery) return execute_or_undo(program_->lowered, std::move(inputs), undone);
   const auto start = std::chrono::steady_clock::now();
-  std::vector<at::Tensor> outputs = execute(program_->lowered, std::move(inputs));
+  std::vector<at::Tensor> outputs = execute_or_undo(program_->lowered, std::move(inputs), undone);
   const auto taken = std::chrono::steady_clock::now() - start;
   program_->nanoseconds.store(std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count(),
                               std::memory_order_relaxed);

@@ -24,6 +24,8 @@ class Plan {
   // threads at once, with or without Python's lock. A trace in grad mode runs under the thread's
   // own autograd; any other runs below it, except where a view or a write can be seen outside.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
+  // The same. Where it throws, `undone` says whether all is as it was before the run.
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, bool& undone) const;
 
   // Those that have code, in order.
   std::vector<std::shared_ptr<const CompiledRegion>> regions() const;

@@ -62,3 +62,42 @@ def test_as_eager(name, request):
     got, refused = outcome(PROGRAMS[name])
     assert refused is None
     assert same(got, run(PROGRAMS[name], lambda f: f))
+
+
+def test_two_containers_change_in_one_call():
+    def run(wrap):
+        losses, scores, counts = [], [], {}
+
+        def f(x):
+            losses.append(x + 1)
+            scores.append(x * 10)
+            counts["calls"] = counts.get("calls", 0) + 1
+            counts.update(last=len(losses))
+            scores.extend([x, x - 1])
+            return x
+
+        f = wrap(f)
+        for i in range(3):
+            f(torch.ones(1) * i)
+        return [t.item() for t in losses], [t.item() for t in scores], counts
+
+    assert run(fulgurite.jit) == run(lambda f: f)
+
+
+def test_gradients_are_dropped_after_a_step():
+    def run(wrap):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+        def step():
+            optimizer.step()
+            optimizer.zero_grad()
+
+        step = wrap(step)
+        for _ in range(3):
+            model(torch.ones(1, 2)).sum().backward()
+            step()
+        return model.weight.tolist(), model.weight.grad
+
+    assert run(fulgurite.jit) == run(lambda f: f)
