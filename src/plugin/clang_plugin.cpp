@@ -28,8 +28,8 @@ namespace {
 // Kernels are printed as explicit vector code: what remains is to clean up after the front end. As
 // fast as the code of -O3, in half its time.
 constexpr const char* kPasses =
-    "always-inline,function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine,"
-    "loop-mssa(loop-rotate,licm),loop-simplify,loop(indvars),gvn,"
+    "always-inline,function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,"
+    "instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),loop-simplify,loop(indvars),gvn,"
     "instcombine<no-verify-fixpoint>,simplifycfg)";
 
 struct Machine {
