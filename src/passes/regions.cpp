@@ -47,7 +47,9 @@ class Grouping {
     is_output_.resize(trace.values.size());
     for (int32_t i = 0; i < count; ++i) {
       for_each_value(trace.calls[i].args, [&](ValueId id) { used_at_[id].push_back(i); });
-      for_each_value(trace.calls[i].results, [&](ValueId id) { maker_[id] = i; });
+      for_each_value(trace.calls[i].results, [&](ValueId id) {
+        if (maker_[id] < 0) maker_[id] = i;  // a call that writes gives what it writes
+      });
     }
     for (ValueId id : trace.outputs) is_output_[id] = true;
   }
