@@ -52,6 +52,7 @@ class Lowering {
 
   LoopProgram finish() && {
     prune(program_);
+    check_rows();
     collapse(program_);
     program_.columns = has_columns(program_);
     const int32_t lane = program_.lane_dimension();
@@ -64,6 +65,17 @@ class Lowering {
   }
 
  private:
+  // Of rows without elements, what is the same all over a row may not be in memory at all.
+  void check_rows() const {
+    if (program_.places() == 0 || program_.reduced == 0) return;
+    const auto kept = program_.sizes.begin() + program_.kept();
+    if (std::find(kept, program_.sizes.end(), 0) == program_.sizes.end()) return;
+    for (const Access& load : program_.loads)
+      if (std::all_of(load.strides.begin() + program_.kept(), load.strides.end(),
+                      [](int64_t stride) { return stride == 0; }))
+        throw Unsupported("rows without elements");
+  }
+
   // Dimensions of more than one element, in the order in which they lie in memory; reduced ones are
   // innermost.
   void choose_loops(const TensorType& domain) {
