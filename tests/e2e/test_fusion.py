@@ -106,8 +106,23 @@ def test_a_fusion_can_be_looked_into():
     assert fusion.last_used.bytes() == 3 * 64 * 100 * 4
     assert 0 < fusion.last_used.time(seconds=0.001) < 1
     assert torch.equal(fusion.last_inputs[0], a)
+
+
+def test_refusals_can_be_read():
+    compiled = fulgurite.jit(shared_inputs, **FUSED)
+    with torch.no_grad():
+        compiled(torch.randn(4, 6), torch.randn(4, 6))
     decisions = fulgurite.compile_data(compiled).fusion_decisions
-    assert any(d.executor == "fused_cpu" and d.refusal for d in decisions)
+    assert any(d.executor == "fused_cpu" and "no loop form" in d.refusal for d in decisions)
+
+
+def test_views_are_fused():
+    compiled = fulgurite.jit(lambda x: ((x * 2).t()[1:] + 1).exp(), **FUSED)
+    x = torch.randn(4, 6)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), ((x * 2).t()[1:] + 1).exp())
+    ((_, fusion),) = fusions(compiled)
+    assert repr(fusion) == "fusion0 (fused_cpu): (mul, t, slice, add, exp)"
 
 
 @pytest.mark.parametrize("values", [False, True])

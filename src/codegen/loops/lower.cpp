@@ -325,15 +325,14 @@ void check_memory(const Region& region, c10::ArrayRef<ValueId> outputs) {
   }
 }
 
-}  // namespace
-
-std::variant<LoopProgram, Refusal> lower_region(const Trace& trace, std::span<const Call> calls,
-                                                c10::ArrayRef<ValueId> inputs,
-                                                c10::ArrayRef<ValueId> outputs) {
+// own_memory: whether each output is written to memory of its own.
+std::variant<LoopProgram, Refusal> lower_calls(const Trace& trace, std::span<const Call> calls,
+                                               c10::ArrayRef<ValueId> inputs,
+                                               c10::ArrayRef<ValueId> outputs, bool own_memory) {
   try {
     if (outputs.empty()) return Refusal("nothing is computed");
     const Region region = make_region(trace, calls, inputs);
-    check_memory(region, outputs);
+    if (own_memory) check_memory(region, outputs);
     return lower(region, outputs);
   } catch (const Unsupported& reason) {
     return Refusal(reason.what());
@@ -342,13 +341,22 @@ std::variant<LoopProgram, Refusal> lower_region(const Trace& trace, std::span<co
   }
 }
 
+}  // namespace
+
+std::variant<LoopProgram, Refusal> lower_region(const Trace& trace, std::span<const Call> calls,
+                                                c10::ArrayRef<ValueId> inputs,
+                                                c10::ArrayRef<ValueId> outputs) {
+  return lower_calls(trace, calls, inputs, outputs, true);
+}
+
 Refusal refuse_in_loops(const Trace& trace, const Call& call) {
   c10::SmallVector<ValueId, 8> inputs, outputs;
   for_each_value(call.args, [&](ValueId id) {
     if (std::ranges::find(inputs, id) == inputs.end()) inputs.push_back(id);
   });
   for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
-  const auto lowered = lower_region(trace, {&call, 1}, inputs, outputs);
+  // A view in the midst of a region is written nowhere.
+  const auto lowered = lower_calls(trace, {&call, 1}, inputs, outputs, false);
   const auto* reason = std::get_if<Refusal>(&lowered);
   return reason ? *reason : "";
 }
