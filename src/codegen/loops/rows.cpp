@@ -37,7 +37,12 @@ std::vector<bool> reduced_dims(const Region& region, const Producer& producer) {
   }
   if (producer.record->row.reduces == Reduces::Dims) {
     const std::vector<int64_t> dims = given_dims(argument(call, "dim"));
-    if (dims.empty()) return reduced;
+    if (dims.empty()) {
+      // To some operators an empty list is all dimensions, to others none.
+      const TensorType& result = region.type(call.results.at(0).values.at(0));
+      if (numel(result) != 1) throw Unsupported("a reduction over no dimension");
+      return reduced;
+    }
     reduced.assign(rank, false);
     for (int64_t d : dims)
       if (rank > 0) reduced[c10::maybe_wrap_dim(d, rank)] = true;
