@@ -16,7 +16,7 @@ struct Moments {
 // In one pass, about the mean of a few elements: what cancels is then small, and the sums lose no
 // more than two passes would.
 Moments moments(const RowRuleCall& row, Scalar x) {
-  const Scalar shift = row.reduction(Kind::Sum, x, true) / row.count(x.dtype(), true);
+  const Scalar shift = row.reduction(Kind::Sum, x / row.count(x.dtype(), true), true);
   const Scalar d = x - shift;
   const Scalar n = row.count(x.dtype(), false);
   const Scalar sum = row.sum(d);
@@ -89,9 +89,10 @@ Scalar row_variance(const RowRuleCall& row) { return variance(row, moments(row, 
 
 Scalar row_deviation(const RowRuleCall& row) { return sqrt(row_variance(row)); }
 
+// ATen's recurrence for the mean gives NaN where an element is infinite.
 std::array<Scalar, 2> row_variance_mean(const RowRuleCall& row) {
   const Moments m = moments(row, row.value(0));
-  return {variance(row, m), m.mean};
+  return {variance(row, m), select(is_infinite(m.mean), m.mean.like(std::nan("")), m.mean)};
 }
 
 std::array<Scalar, 2> row_deviation_mean(const RowRuleCall& row) {
@@ -113,23 +114,27 @@ Scalar row_norm(const RowRuleCall& row) {
 
 Scalar row_softmax(const RowRuleCall& row) {
   const Scalar x = row.value(0);
+  need_float(x);
   const Scalar e = exp_below(x - row.reduce(Kind::MaximumNumber, x));
   return e * (1.0 / row.sum(e));
 }
 
 Scalar row_log_softmax(const RowRuleCall& row) {
   const Scalar x = row.value(0);
+  need_float(x);
   const Scalar shifted = x - row.reduce(Kind::MaximumNumber, x);
   return shifted - log(row.sum(exp_below(shifted)));
 }
 
 Scalar row_softmax_gradient(const RowRuleCall& row) {
   const Scalar grad = row.value(0), y = row.value(1);
+  need_float(grad);
   return y * (grad - row.sum(grad * y));
 }
 
 Scalar row_log_softmax_gradient(const RowRuleCall& row) {
   const Scalar grad = row.value(0), y = row.value(1);
+  need_float(grad);
   return grad - exp(y) * row.sum(grad);
 }
 
@@ -139,7 +144,8 @@ std::array<Scalar, 3> row_layer_norm(const RowRuleCall& row) {
   const Scalar n = row.count(x.dtype(), false);
   const Scalar rstd = 1.0 / sqrt(m.squares / n + row.constant(4).toDouble());
   Scalar y = (x - m.mean) * rstd;
-  if (!row.is_none(2)) y = row.is_none(3) ? y * row.value(2) : fma(y, row.value(2), row.value(3));
+  // Without a bias ATen adds 0, which makes 0 of -0.0.
+  if (!row.is_none(2)) y = fma(y, row.value(2), row.is_none(3) ? x.like(0.0) : row.value(3));
   if (row.is_none(2) && !row.is_none(3)) y = y + row.value(3);
   return {y, m.mean, rstd};
 }
