@@ -1,8 +1,14 @@
 #include "capture/meta_call.h"
 
+#include <algorithm>
+
+#include <ATen/native/TypeProperties.h>
+
 #include "capture/arguments.h"
 #include "capture/infer.h"
+#include "ops/catalogue.h"
 #include "ops/meta.h"
+#include "ops/meta/tensors.h"
 #include "ops/per_operator.h"
 #include "torch/dispatch_state.h"
 #include "torch/operator_kernels.h"
@@ -18,6 +24,7 @@ struct MetaKernel {
   bool python = false;                          // which is written in Python
   // For a kernel that may say NotImplementedError: whether it has.
   std::unique_ptr<std::atomic<bool>> declined;
+  const PointwiseRule* elementwise = nullptr;  // what it computes of each element, if known
 };
 
 // The kernel of all backends, where the CPU has none of its own. One that branches over backends
@@ -42,16 +49,15 @@ MetaKernel choose(const c10::OperatorHandle& op) {
   return {nullptr, true, nullptr};
 }
 
-}  // namespace
+MetaKernel choose_with_rule(const c10::OperatorHandle& op) {
+  MetaKernel choice = choose(op);
+  const OpRecord* record = find_record(op);
+  if (record && record->pointwise) choice.elementwise = &record->pointwise;
+  return choice;
+}
 
-bool inferring() { return inferring_depth > 0; }
-Inferring::Inferring() { ++inferring_depth; }
-Inferring::~Inferring() { --inferring_depth; }
-const std::map<std::string, int64_t>& python_meta_calls() { return python_calls; }
-
-void call_meta_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                      torch::jit::Stack* stack) {
-  const MetaKernel& choice = per_operator<&choose>(op);
+void call_chosen(const MetaKernel& choice, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                 torch::jit::Stack* stack) {
   if (choice.kernel && !choice.declined) {
     choice.kernel->callBoxed(op, keys, stack);
     return;
@@ -70,6 +76,65 @@ void call_meta_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   }
   if (choice.python) ++python_calls[c10::toString(op.operator_name())];
   op.redispatchBoxed(keys, stack);
+}
+
+bool has_gaps(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().dim() > 1 &&
+         !value.toTensor().is_non_overlapping_and_dense();
+}
+
+// In which a kernel of the CPU computes; Undefined for that of each operand.
+c10::ScalarType computed_dtype(const PointwiseRule& rule, const torch::jit::Stack& arguments,
+                               const c10::IValue& result) {
+  if (rule.computes_in == ComputesIn::First || !result.isTensor())
+    return c10::ScalarType::Undefined;
+  if (rule.computes_in == ComputesIn::Result) return result.toTensor().scalar_type();
+  at::native::ResultTypeState operands;
+  for (const c10::IValue& operand : {arguments[0], arguments[1]})
+    operands = operand.isTensor()
+                   ? at::native::update_result_type_state(operand.toTensor(), operands)
+                   : at::native::update_result_type_state(operand.toScalar(), operands);
+  return at::native::result_type(operands);
+}
+
+// Kernels of the CPU compute on copies of operands of other dtypes, and a copy of what has gaps
+// lies elsewhere: so may the result then.
+void call_on_copies(const MetaKernel& choice, const c10::OperatorHandle& op,
+                    c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto& parameters = op.schema().arguments();
+  const size_t first = stack->size() - parameters.size();
+  torch::jit::Stack arguments(stack->begin() + first, stack->end());
+  call_chosen(choice, op, keys, stack);
+  const c10::ScalarType dtype = computed_dtype(*choice.elementwise, arguments, stack->at(first));
+  if (dtype == c10::ScalarType::Undefined) return;
+  bool copied = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool is_mask = parameters[i].name() == "mask" || parameters[i].name() == "condition";
+    if (is_mask || !has_gaps(arguments[i]) || arguments[i].toTensor().scalar_type() == dtype)
+      continue;
+    arguments[i] = meta::to(arguments[i].toTensor(), dtype);
+    copied = true;
+  }
+  if (!copied) return;
+  stack->resize(first);
+  stack->insert(stack->end(), arguments.begin(), arguments.end());
+  call_chosen(choice, op, keys, stack);
+}
+
+}  // namespace
+
+bool inferring() { return inferring_depth > 0; }
+Inferring::Inferring() { ++inferring_depth; }
+Inferring::~Inferring() { --inferring_depth; }
+const std::map<std::string, int64_t>& python_meta_calls() { return python_calls; }
+
+void call_meta_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                      torch::jit::Stack* stack) {
+  const MetaKernel& choice = per_operator<&choose_with_rule>(op);
+  const size_t count = op.schema().arguments().size();
+  if (choice.elementwise && std::any_of(stack->end() - count, stack->end(), has_gaps))
+    return call_on_copies(choice, op, keys, stack);
+  call_chosen(choice, op, keys, stack);
 }
 
 c10::Device to_meta_arguments(const OpInfo& info, std::optional<c10::Device> device,
