@@ -86,7 +86,8 @@ Scalar shrink_gradient(Scalar grad, Scalar x, Scalar lambda) {
 
 Scalar logit_gradient(Scalar grad, Scalar x, std::optional<Scalar> eps) {
   const Scalar slope = grad / (x * (1.0 - x));
-  if (eps) return select((x >= *eps) & (x <= 1.0 - *eps), slope, grad.like(0.0));
+  if (eps && !is_number_below_zero(*eps))
+    return select((x >= *eps) & (x <= 1.0 - *eps), slope, grad.like(0.0));
   return select((x < 0.0) | (x > 1.0), grad.like(std::nan("")), slope);
 }
 
@@ -114,7 +115,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .pointwise = elementwise(calls<&elu>)},
     {.op = "elu_backward",
      .doc = "the gradient of elu",
-     .pointwise = elementwise(calls<&elu_gradient>)},
+     .pointwise = with_jumps(elementwise(calls<&elu_gradient>))},
     {.op = "softplus", .doc = "log(1 + exp(x))", .pointwise = elementwise(calls<&softplus>)},
     {.op = "softplus_backward",
      .doc = "the gradient of softplus",
@@ -124,33 +125,33 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .pointwise = elementwise(calls<&leaky_relu>)},
     {.op = "leaky_relu_backward",
      .doc = "the gradient of leaky_relu",
-     .pointwise = elementwise(calls<&leaky_relu_gradient>)},
+     .pointwise = with_jumps(elementwise(calls<&leaky_relu_gradient>))},
     {.op = "hardsigmoid",
      .doc = "min(max(x + 3, 0), 6) / 6",
      .pointwise = elementwise(calls<&hardsigmoid>)},
     {.op = "hardsigmoid_backward",
      .doc = "the gradient of hardsigmoid",
-     .pointwise = elementwise(calls<&hardsigmoid_gradient>)},
+     .pointwise = with_jumps(elementwise(calls<&hardsigmoid_gradient>))},
     {.op = "softshrink",
      .doc = "x nearer to 0 by lambda",
      .pointwise = elementwise(calls<&softshrink>)},
     {.op = "softshrink_backward",
      .doc = "the gradient of softshrink",
-     .pointwise = elementwise_rounds(calls<&shrink_gradient>)},
+     .pointwise = elementwise_jumps(calls<&shrink_gradient>)},
     {.op = "hardshrink",
      .doc = "x, or 0 within lambda",
-     .pointwise = elementwise_rounds(calls<&hardshrink>)},
+     .pointwise = elementwise_jumps(calls<&hardshrink>)},
     {.op = "hardshrink_backward",
      .doc = "the gradient of hardshrink",
-     .pointwise = elementwise_rounds(calls<&shrink_gradient>)},
+     .pointwise = elementwise_jumps(calls<&shrink_gradient>)},
     {.op = "threshold",
      .doc = "x, or value up to a threshold",
-     .pointwise = elementwise_rounds([](Scalar x, Scalar threshold, Scalar value) {
+     .pointwise = elementwise_jumps([](Scalar x, Scalar threshold, Scalar value) {
        return select(x <= threshold, value, x);
      })},
     {.op = "threshold_backward",
      .doc = "the gradient above a threshold",
-     .pointwise = elementwise_rounds([](Scalar grad, Scalar x, Scalar threshold) {
+     .pointwise = elementwise_jumps([](Scalar grad, Scalar x, Scalar threshold) {
        return select(x <= threshold, grad.like(0), grad);
      })},
     {.op = "sigmoid_backward",
@@ -161,7 +162,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .pointwise = elementwise([](Scalar grad, Scalar y) { return grad * (1.0 - y * y); })},
     {.op = "logit_backward",
      .doc = "the gradient of logit",
-     .pointwise = elementwise_rounds(calls<&logit_gradient>)},
+     .pointwise = elementwise_jumps(calls<&logit_gradient>)},
 }));
 
 }  // namespace

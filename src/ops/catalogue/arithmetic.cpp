@@ -28,7 +28,7 @@ constexpr auto within =
     elementwise_rounds([](Scalar x, std::optional<Scalar> low, std::optional<Scalar> high) {
       return clamped(x, low, high);
     });
-constexpr auto sign = elementwise([](Scalar x) {
+constexpr auto sign = elementwise_jumps([](Scalar x) {
   if (x.is_bool()) return x;
   const Scalar zero = x.like(0), one = x.like(1);
   const Scalar positive = select(x > 0, one, zero);
@@ -57,9 +57,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "div.Tensor", .doc = "x / y", .pointwise = elementwise([](Scalar x, Scalar y) {
                                            return x / y;
                                          })},
-    {.op = "div.Tensor_mode",
-     .doc = "x / y, rounded",
-     .pointwise = elementwise_jumps(calls<&quotient>)},
+    {.op = "div.Tensor_mode", .doc = "x / y, rounded", .pointwise = quotient_rule},
     {.op = "remainder.Tensor",
      .doc = "x modulo y, with the sign of y",
      .pointwise = elementwise_jumps(calls<&remainder>)},
@@ -112,7 +110,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "pow.Scalar", .doc = "a number to the power x", .pointwise = to_power},
     {.op = "heaviside",
      .doc = "the step function, with a value at 0",
-     .pointwise = elementwise([](Scalar x, Scalar at_zero) {
+     .pointwise = elementwise_jumps([](Scalar x, Scalar at_zero) {
        return select(x == 0, at_zero, convert(x > 0, x.dtype()));
      })},
     {.op = "hypot", .doc = "sqrt(x * x + y * y)", .pointwise = elementwise([](Scalar x, Scalar y) {

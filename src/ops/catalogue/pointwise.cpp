@@ -150,7 +150,9 @@ Tensor glu_backward(const Tensor& grad, const Tensor& self, int64_t dim) {
   TORCH_CHECK(n % 2 == 0, "Halving dimension must be even, but dimension ", dim, " is size ", n);
   return contiguous_like(self);
 }
-Tensor mish_backward(const Tensor& grad, const Tensor& self) { return binary(grad, self); }
+Tensor mish_backward(const Tensor& grad, const Tensor& self) {
+  return like(binary(grad, self), self.scalar_type());
+}
 Tensor prelu(const Tensor& self, const Tensor& weight) { return same_dtype({self, weight}); }
 Pair prelu_backward(const Tensor& grad, const Tensor& self, const Tensor& weight) {
   const Tensor result = same_dtype({self, weight, grad});
@@ -190,7 +192,7 @@ constexpr auto filled = elementwise_rounds(
     [](Expr x, Condition mask, Expr value) { return select(mask.value, value, x); });
 
 constexpr auto logit_rule = elementwise([](Expr x, std::optional<Expr> eps) {
-  if (eps) {
+  if (eps && !rules::is_number_below_zero(*eps)) {
     const Expr high = 1.0 - *eps;
     x = select(x < *eps, *eps, select(x > high, high, x));
   }
@@ -246,7 +248,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&div>},
     {.op = "div.Scalar_mode",
      .doc = "x / number, rounded",
-     .pointwise = elementwise_jumps(calls<&rules::quotient>),
+     .pointwise = rules::quotient_rule,
      .meta = rule<&div_mode>},
     {.op = "add.Scalar",
      .doc = "x + alpha * number",
@@ -278,11 +280,11 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&fmod>},
     {.op = "floor_divide",
      .doc = "floor(x / y)",
-     .pointwise = elementwise_jumps(calls<&rules::floor_quotient>),
+     .pointwise = rules::with_jumps(elementwise(calls<&rules::floor_quotient>)),
      .meta = rule<&floor_divide>},
     {.op = "floor_divide.Scalar",
      .doc = "floor(x / number)",
-     .pointwise = elementwise_jumps(calls<&rules::floor_quotient>),
+     .pointwise = rules::with_jumps(elementwise(calls<&rules::floor_quotient>)),
      .meta = rule<&floor_divide_number>},
     {.op = "logical_and", .doc = "x and y are not 0", .pointwise = both, .meta = rule<&logical>},
     {.op = "logical_or", .doc = "x or y is not 0", .pointwise = either, .meta = rule<&logical>},
@@ -336,7 +338,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&hardswish>},
     {.op = "hardswish_backward",
      .doc = "the gradient of hardswish",
-     .pointwise = hardswish_gradient,
+     .pointwise = rules::with_jumps(hardswish_gradient),
      .meta = rule<&hardswish_backward>},
     {.op = "log_sigmoid_forward",
      .doc = "log(sigmoid(x)), and exp(-abs(x))",
@@ -357,7 +359,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&prelu>},
     {.op = "_prelu_kernel_backward",
      .doc = "the gradients of _prelu_kernel",
-     .pointwise = prelu_gradient,
+     .pointwise = rules::with_jumps(prelu_gradient),
      .meta = rule<&prelu_backward>},
     {.op = "frexp.Tensor", .doc = "mantissa and exponent", .meta = rule<&frexp>},
     {.op = "nan_to_num",

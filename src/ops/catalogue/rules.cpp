@@ -91,6 +91,11 @@ Scalar is_negative(Scalar x) {
 
 Scalar is_infinite(Scalar x) { return magnitude(x) == std::numeric_limits<double>::infinity(); }
 
+bool is_number_below_zero(Scalar x) {
+  const ScalarNode* known = as_constant(x);
+  return known && double_of(*known) < 0;
+}
+
 Scalar maximum(Scalar x, Scalar y) {
   if (x.is_bool()) return x | y;
   return x.is_float() ? select(is_nan(x), x, above(x, y)) : above(x, y);
@@ -124,11 +129,15 @@ Scalar difference(Scalar x, Scalar y, Scalar alpha) {
 
 Scalar product(Scalar x, Scalar y) { return x.is_bool() ? x & y : x * y; }
 
-Scalar quotient(Nominal nominal, Scalar x, Scalar y, Plain mode) {
-  if (mode.is_none()) return x / y;
-  if (mode.text() == "floor") return floor_quotient(x, y);
-  if (!x.is_float()) return truncated_quotient(x, y);
-  return trunc(rounded(x / y, nominal.dtype));
+Results quotient(const RuleCall& call) {
+  const Scalar x = rule_detail::in_nominal(call, call.args[0]);
+  const Scalar y = rule_detail::in_nominal(call, call.args[1]);
+  const Plain mode{call.args[2].constant};
+  if (mode.is_none()) return {x / y};
+  if (mode.text() == "floor") return {floor_quotient(x, y)};
+  if (!x.is_float()) return {truncated_quotient(x, y)};
+  const bool by_number = call.args[1].constant || call.args[1].is_zero_dim;
+  return {trunc(by_number ? x / y : rounded(x / y, call.nominal))};
 }
 
 Scalar floor_quotient(Scalar x, Scalar y) {

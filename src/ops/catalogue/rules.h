@@ -7,6 +7,12 @@ namespace fulgurite::catalogue_families::rules {
 
 using c10::ScalarType;
 
+// With jumps; see PointwiseRule.
+constexpr PointwiseRule with_jumps(PointwiseRule rule) {
+  rule.jumps = true;
+  return rule;
+}
+
 // The largest finite numbers of a float dtype.
 struct Limits {
   double min, max;
@@ -36,6 +42,7 @@ Scalar magnitude(Scalar x);
 Scalar with_sign_of(Scalar x, Scalar y);
 Scalar is_negative(Scalar x);  // the sign bit; of unsigned integers never
 Scalar is_infinite(Scalar x);
+bool is_number_below_zero(Scalar x);  // a number of the call
 
 // The larger one, or the second where they compare equal or one is NaN: what vmaxps gives.
 inline Scalar above(Scalar x, Scalar y) { return select(x > y, x, y); }
@@ -53,7 +60,9 @@ Scalar cast(Nominal nominal, Raw x);
 Scalar sum(Scalar x, Scalar y, Scalar alpha);
 Scalar difference(Scalar x, Scalar y, Scalar alpha);
 Scalar product(Scalar x, Scalar y);
-Scalar quotient(Nominal nominal, Scalar x, Scalar y, Plain mode);
+// x / y, rounded as the third argument says. By a number, or a 0-dim tensor, in full precision.
+Results quotient(const RuleCall& call);
+inline constexpr PointwiseRule quotient_rule{&quotient, ComputesIn::Result, false, true};
 Scalar floor_quotient(Scalar x, Scalar y);
 // With the sign of the divisor, or of the dividend.
 Scalar remainder(Scalar x, Scalar y);
