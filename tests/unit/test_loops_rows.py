@@ -168,3 +168,17 @@ def test_special_values(name):
 @pytest.mark.parametrize("name", ["layer_norm", "var", "std"])
 def test_far_from_zero(name):
     check_rows(ROWS[name], make((16, 1024), torch.float32) + 100)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.sum(), lambda x: x.sum((0, 1)), lambda x: x.sum(-1), lambda x: x.mean((0, 2))],
+    ids=["all", "columns", "rows", "outer"],
+)
+@pytest.mark.parametrize("shape", [(1000, 400, 3), (40, 1, 100_000), (2000, 40, 16)], ids=str)
+def test_sums_of_many_equal_addends(function, shape):
+    """Errors of one sign would add up: the sums are of few addends each."""
+    x = torch.full((*shape[:-1], shape[-1] + 1), 0.1)[..., :-1]
+    (got,) = KERNELS.run(lower(function, [x]), [x])
+    exact = function(x.double())
+    assert ((got.double() - exact).abs() <= exact * 5e-7).all()

@@ -96,6 +96,25 @@ std::string combined(Prelude& prelude, Kind kind, ScalarType dtype, const std::s
   return fmt::format("{} {} {}", accumulator, sign, value);
 }
 
+std::string total_declared(int32_t i, ScalarType dtype) {
+  return fmt::format("  {0} total{1} = {0}{{}}, lost{1} = {0}{{}};\n", vector_type(dtype), i);
+}
+
+std::string add_to_total(Prelude& prelude, int32_t i, ScalarType dtype,
+                         const std::string& partial) {
+  const std::string name = fmt::format("{}_add_to_total", vector_name(dtype));
+  // Of an infinite or undefined total nothing is lost.
+  prelude.append(name, fmt::format("INL void {0}({1}& total, {1}& lost, {1} x) {{\n"
+                                   "  const {1} y = x - lost, t = total + y, zero = t - t;\n"
+                                   "  lost = {2}(__builtin_convertvector(zero == zero, mask), "
+                                   "(t - total) - y, {1}{{}});\n"
+                                   "  total = t;\n}}\n",
+                                   name, vector_type(dtype), use_select(prelude, dtype)));
+  return fmt::format("{0}(total{1}, lost{1}, {2});", name, i, partial);
+}
+
+std::string total_of(int32_t i) { return fmt::format("total{0} - lost{0}", i); }
+
 std::string across_lanes(Prelude& prelude, Kind kind, ScalarType dtype, int lanes,
                          const std::string& accumulator) {
   const std::string name = fmt::format("{}_across_{}", vector_name(dtype), static_cast<int>(kind));

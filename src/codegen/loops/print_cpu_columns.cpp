@@ -17,7 +17,7 @@ namespace {
 // Several vectors side by side make whole lines of memory, and hide the latency of additions.
 constexpr int kVectors = 4;
 // After so many elements sums go to a total: the error grows with the number of addends.
-constexpr int kElementsPerTotal = 64;
+constexpr int kElementsPerTotal = 16;
 
 class ColumnPrinter {
  public:
@@ -93,16 +93,19 @@ class ColumnPrinter {
           fmt::format("    {} = {};\n", a,
                       combined(prelude_, r.kind, dtype_of(r), a, fmt::format("t{}", r.statement)));
       if (has_total(r)) {
-        start += fmt::format("  {0} total{1} = {0}{{}};\n", type, i);
-        flush += fmt::format("      total{0} += a{0};\n      a{0} = {1};\n", i, identity);
+        start += total_declared(i, dtype_of(r));
+        flush += fmt::format("      {}\n      {} = {};\n",
+                             add_to_total(prelude_, i, dtype_of(r), a), a, identity);
       }
       end += fmt::format("  const {0} r{1} = {2}a{1};\n", type, i,
-                         has_total(r) ? fmt::format("total{} + ", i) : "");
+                         has_total(r) ? total_of(i) + " + " : "");
       roots.push_back(r.statement);
     }
-    if (!flush.empty())
-      flush = fmt::format("    if (i{} % {} == {}) {{\n{}    }}\n", inner(), kElementsPerTotal,
-                          kElementsPerTotal - 1, flush);
+    if (!flush.empty()) {
+      start += fmt::format("  long added{} = 0;\n", numbers.front());
+      flush = fmt::format("    if (++added{} % {} == 0) {{\n{}    }}\n", numbers.front(),
+                          kElementsPerTotal, flush);
+    }
     return start + open_loops(sampled) + body_.inner_statements(roots, context("p")) + step +
            flush + close_loops(sampled) + end;
   }

@@ -19,7 +19,7 @@ namespace {
 constexpr int kAccumulators = 4;
 constexpr int kAccumulatorsOfCostly = 2;
 // After so many vectors each, sums go to a total: the error grows with the number of addends.
-constexpr int kVectorsPerTotal = 64;
+constexpr int kVectorsPerTotal = 16;
 
 class RowPrinter {
  public:
@@ -143,7 +143,7 @@ class RowPrinter {
     std::string sum = fmt::format("a{}_0", i);
     for (int u = 1; u < accumulators; ++u)
       sum = combined(prelude_, r.kind, dtype_of(r), sum, fmt::format("a{}_{}", i, u));
-    if (has_total(r)) sum = fmt::format("total{} + ({})", i, sum);
+    if (has_total(r)) sum = fmt::format("{} + ({})", total_of(i), sum);
     return fmt::format("  const {} r{} = {};\n", vector_type(dtype_of(r)), i,
                        across_lanes(prelude_, r.kind, dtype_of(r), lanes_, sum));
   }
@@ -160,7 +160,7 @@ class RowPrinter {
       const std::string identity = identity_of(prelude_, r.kind, dtype_of(r));
       for (int u = 0; u < count; ++u)
         out += fmt::format("  {} a{}_{} = {};\n", type, i, u, identity);
-      if (has_total(r)) out += fmt::format("  {0} total{1} = {0}{{}};\n", type, i);
+      if (has_total(r)) out += total_declared(i, dtype_of(r));
     }
     return out;
   }
@@ -207,7 +207,9 @@ class RowPrinter {
     const int unroll = unrolled(numbers);
     const int step = unroll * lanes_;
     const Numbers roots = statements_of(numbers);
-    std::string out = accumulators(numbers, unroll) + open_loops();
+    std::string out = accumulators(numbers, unroll);
+    if (nested()) out += fmt::format("  [[maybe_unused]] long rows{} = 0;\n", numbers.front());
+    out += open_loops();
     out += fmt::format("  long i = 0;\n  while (i + {} <= n) {{\n", step);
     out +=
         fmt::format("  const long block = n - i < {0} ? n : i + {0};\n", step * kVectorsPerTotal);
@@ -220,7 +222,12 @@ class RowPrinter {
     out += "  }\n" + totals(numbers, unroll) + "  }\n";
     out += fmt::format("  for (; i < n; i += {}) {{\n", lanes_) + remaining("n");
     out += body_.inner_statements(roots, context("i", true)) + keep(pass, "i", true);
-    return out + accumulate(numbers, "0", true) + "  }\n" + close_loops();
+    out += accumulate(numbers, "0", true) + "  }\n";
+    // Short rows of a nest fill no block: they have up to `unroll` vectors each.
+    if (const std::string rest = totals(numbers, unroll); nested() && !rest.empty())
+      out += fmt::format("  if (++rows{} % {} == 0) {{\n{}  }}\n", numbers.front(),
+                         kVectorsPerTotal / unroll, rest);
+    return out + close_loops();
   }
 
   std::string totals(const Numbers& numbers, int count) {
@@ -232,9 +239,9 @@ class RowPrinter {
         if (u) sum = fmt::format("({} + a{}_{})", sum, i, u);
         clear += fmt::format("a{}_{} = ", i, u);
       }
-      out +=
-          fmt::format("  total{0} += {1};\n  {2}{3};\n", i, sum, clear,
-                      identity_of(prelude_, ReductionKind::Sum, dtype_of(program_.reductions[i])));
+      const c10::ScalarType dtype = dtype_of(program_.reductions[i]);
+      out += fmt::format("  {}\n  {}{};\n", add_to_total(prelude_, i, dtype, sum), clear,
+                         identity_of(prelude_, ReductionKind::Sum, dtype));
     }
     return out;
   }
