@@ -2,11 +2,12 @@
 PYTHON := .venv/bin/python
 # What lint looks at: files that differ from here.
 BASE ?= origin/main
-# Options of the conformance suite and of the benchmarks; see their --help.
+# Options of the conformance suite, of the benchmarks and of the fuzzer; see their --help.
 CONFORMANCE ?= --quick
 BENCH ?=
+FUZZ ?= --programs 10000 --jobs 2 --out build/fuzz
 
-.PHONY: help setup build test gates demo sanitize conformance bench wheel format lint clean
+.PHONY: help setup build test gates demo sanitize conformance fuzz bench wheel format lint clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/\1|\2/p' Makefile | \
@@ -35,6 +36,9 @@ sanitize: setup  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSa
 
 conformance: setup  ## fulgurite against eager: operators, modules, optimizers, models; hours if --full
 	$(PYTHON) -m tests.conformance $(CONFORMANCE)
+
+fuzz: setup  ## random programs, fused against eager; an hour
+	$(PYTHON) -m tests.fuzz $(FUZZ)
 
 bench: setup  ## fulgurite against eager, measured
 	$(PYTHON) -m bench $(BENCH)

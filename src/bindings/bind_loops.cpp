@@ -41,6 +41,19 @@ BoundProgram lower(const Trace& trace) {
   return bound;
 }
 
+nb::list rules() {
+  nb::list all;
+  for (auto family : catalogue())
+    for (const OpRecord& record : family)
+      if (record.pointwise || record.row || record.move)
+        all.append(nb::make_tuple(std::string(record.op),
+                                  record.pointwise ? "pointwise"
+                                  : record.row     ? "row"
+                                                   : "move",
+                                  record.pointwise.jumps));
+  return all;
+}
+
 void run_in(const BoundProgram& bound, uintptr_t kernel, const std::vector<at::Tensor>& inputs,
             const std::vector<at::Tensor>& outputs, int64_t chunk, int64_t cache_bytes) {
   std::vector<void*> data;
@@ -82,6 +95,8 @@ void bind_loops(nb::module_& m) {
         return names;
       },
       "Those with a rule for each element, as the catalogue names them.");
+  loops.def("rules", &rules,
+            "(operator, \"pointwise\", \"row\" or \"move\", jumps) of each record with a rule.");
   loops.def("lower", &lower, nb::arg("trace"),
             "The whole trace as one loop program; raises Unsupported, with the reason.");
 }

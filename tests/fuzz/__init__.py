@@ -1,0 +1,1 @@
+"""Random programs, compiled by fused_cpu and run by eager."""

@@ -1,0 +1,92 @@
+"""Programs checked in processes of their own: a crash or a hang is one failed program."""
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import tempfile
+import warnings
+from typing import Any
+
+import torch
+
+from tests.fuzz.check import Outcome, check
+from tests.fuzz.generate import generate
+from tests.fuzz.programs import Program
+
+RECYCLE = 400  # programs; kernels are kept for as long as a process lives
+
+
+def _work(pipe: Any, log: int) -> None:
+    os.setsid()
+    faulthandler.disable()
+    os.dup2(log, 2)  # torch warns in C++ too
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    while (task := pipe.recv()) is not None:
+        program = generate(task) if isinstance(task, int) else task
+        pipe.send(program)
+        pipe.send(check(program))
+
+
+class Worker:
+    """One process at a time, forked from this one."""
+
+    def __init__(self, timeout: float = 120):
+        """timeout: seconds for a program."""
+        self._timeout = timeout
+        self._process: Any = None
+        self._pipe: Any = None
+        self._done = 0
+
+    def run(self, task: int | Program) -> tuple[Program | None, Outcome]:
+        """Of a seed, or of a program."""
+        if self._process is not None and self._done >= RECYCLE:
+            self.stop()
+        if self._process is None:
+            self._start()
+        self._done += 1
+        program = task if isinstance(task, Program) else None
+        try:
+            self._pipe.send(task)
+            for part in ("program", "outcome"):
+                if not self._pipe.poll(self._timeout):
+                    self.stop()
+                    return program, Outcome("hang", f"no answer in {self._timeout:.0f} s")
+                received = self._pipe.recv()
+                program = received if part == "program" else program
+            return program, received
+        except (EOFError, OSError):
+            return program, Outcome("crash", self._bury())
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            self._process.kill()
+        self._process.join()
+        self._pipe.close()
+        self._process = None
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self._pipe, other = context.Pipe()
+        self._log = tempfile.TemporaryFile()
+        self._process = context.Process(target=_work, args=(other, self._log.fileno()))
+        self._process.start()
+        other.close()
+        self._done = 0
+
+    def _bury(self) -> str:
+        """How the process ended, and what it said last."""
+        self._process.join(10)
+        code = self._process.exitcode
+        self.stop()
+        end = "closed its pipe" if code is None else f"exit {code}"
+        if code is not None and code < 0:
+            end = signal.Signals(-code).name
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return f"{end}: {lines[-1]}" if lines else end
