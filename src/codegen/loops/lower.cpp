@@ -52,8 +52,8 @@ class Lowering {
 
   LoopProgram finish() && {
     prune(program_);
-    check_rows();
     collapse(program_);
+    check_rows();
     program_.columns = has_columns(program_);
     const int32_t lane = program_.lane_dimension();
     for (Store& store : program_.stores)  // the stride of a single element, or of none, is any
@@ -65,14 +65,14 @@ class Lowering {
   }
 
  private:
-  // Of rows without elements, what is the same all over a row may not be in memory at all.
+  // Of rows without elements, what is the same all over a row may not be in memory at all, nor may
+  // the first part of a nest.
   void check_rows() const {
     if (program_.places() == 0 || program_.reduced == 0) return;
     const auto kept = program_.sizes.begin() + program_.kept();
     if (std::find(kept, program_.sizes.end(), 0) == program_.sizes.end()) return;
     for (const Access& load : program_.loads)
-      if (std::all_of(load.strides.begin() + program_.kept(), load.strides.end(),
-                      [](int64_t stride) { return stride == 0; }))
+      if (program_.reduced > 1 || load.strides.back() == 0)
         throw Unsupported("rows without elements");
   }
 
@@ -250,7 +250,8 @@ class Lowering {
   bool is_row_place(const TensorType& type, const Place& place) const {
     if (type.sizes.size() != domain_.size()) return false;
     for (size_t d = 0; d < place.size(); ++d)
-      if (is_reduced(d) ? !place[d].is_constant() : place[d] != domain_[d]) return false;
+      if (is_reduced(d) ? type.sizes[d] != 1 || !place[d].is_constant() : place[d] != domain_[d])
+        return false;
     return true;
   }
 
