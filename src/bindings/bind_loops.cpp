@@ -55,16 +55,18 @@ nb::list rules() {
 }
 
 void run_in(const BoundProgram& bound, uintptr_t kernel, const std::vector<at::Tensor>& inputs,
-            const std::vector<at::Tensor>& outputs, int64_t chunk, int64_t cache_bytes) {
+            const std::vector<at::Tensor>& outputs, int64_t chunk, int64_t cache_bytes,
+            int64_t times) {
   std::vector<void*> data;
   for (const at::Tensor& t : inputs) data.push_back(const_cast<void*>(t.const_data_ptr()));
   for (const at::Tensor& t : outputs) data.push_back(t.mutable_data_ptr());
   const BoundLoops loops = fulgurite::bind(bound.program, data, cache_bytes);
   const auto function = reinterpret_cast<KernelFunction>(kernel);
-  if (chunk <= 0) return fulgurite::run(loops, function);
   const KernelArgs args = loops.args();
-  for (int64_t begin = 0; begin < loops.places; begin += chunk)
-    function(&args, begin, std::min(begin + chunk, loops.places));
+  const int64_t step = chunk > 0 ? chunk : std::max<int64_t>(1, loops.places);
+  for (; times > 0; --times)
+    for (int64_t begin = 0; begin < loops.places; begin += step)
+      function(&args, begin, std::min(begin + step, loops.places));
 }
 
 }  // namespace
@@ -83,8 +85,8 @@ void bind_loops(nb::module_& m) {
       .def_prop_ro("places", [](const BoundProgram& bound) { return bound.program.places(); })
       .def("allocate", &BoundProgram::allocate, "Tensors for its outputs.")
       .def("run_in", &run_in, nb::arg("kernel"), nb::arg("inputs"), nb::arg("outputs"),
-           nb::arg("chunk") = 0, nb::arg("cache_bytes") = int64_t{1} << 62,
-           "Runs the machine code at an address, in chunks of so many places.");
+           nb::arg("chunk") = 0, nb::arg("cache_bytes") = int64_t{1} << 62, nb::arg("times") = 1,
+           "Runs the machine code at an address, in chunks of so many places, so many times.");
   loops.def(
       "pointwise_operators",
       [] {

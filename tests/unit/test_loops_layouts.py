@@ -158,3 +158,24 @@ def test_views_of_inputs_are_not_copied():
         lower(lambda x: x.t(), [torch.ones(3, 4)])
     with pytest.raises(_C.Unsupported, match="shares memory"):
         lower(lambda x: x.neg().chunk(2), [torch.ones(4)])
+
+
+TRANSPOSED = {
+    "matrix": lambda x, y: x.transpose(-1, -2) + y.transpose(-1, -2).contiguous(),
+    "twice": lambda x, y: (x.transpose(-1, -2) * 2, y.transpose(-1, -2) + x.transpose(-1, -2)),
+    "rows": lambda x, y: x.transpose(-1, -2) + y[..., :1, :].transpose(-1, -2),
+}
+
+
+@pytest.mark.parametrize("vector_bytes", (64, 32))
+@pytest.mark.parametrize("chunk", (0, 700))
+def test_reads_across_rows_by_tiles(vector_bytes, chunk):
+    shapes = ((48, 64), (37, 50), (3, 35, 81), (2, 16, 16))
+    cases = [
+        (function, (make(shape, dtype), make(shape, dtype) * 3))
+        for function in TRANSPOSED.values()
+        for shape in shapes
+        for dtype in DTYPES
+        if dtype != torch.bool
+    ]
+    check_all(cases, chunk, vector_bytes)

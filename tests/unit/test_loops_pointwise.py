@@ -181,3 +181,9 @@ def test_rule(name, function):
 
 def test_every_rule_has_a_sample():
     assert set(_C.loops.pointwise_operators()) == set(SAMPLES)
+
+
+def test_narrow_results_keep_denormal_numbers():
+    x = (torch.arange(1, 100) * 2.0**-133).bfloat16()
+    got = KERNELS.run(lower(lambda x: x * 0.5, [x]), [x])[0]
+    assert torch.equal(got, x * 0.5) and got.count_nonzero() > 90

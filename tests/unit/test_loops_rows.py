@@ -182,3 +182,17 @@ def test_sums_of_many_equal_addends(function, shape):
     (got,) = KERNELS.run(lower(function, [x]), [x])
     exact = function(x.double())
     assert ((got.double() - exact).abs() <= exact * 5e-7).all()
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+@pytest.mark.parametrize("streaming", (False, True), ids=("cached", "streaming"))
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm", "center", "sum_first"])
+def test_rows_are_the_same_in_any_chunks(name, streaming, dtype):
+    x = make((71, 1040), dtype)
+    program = lower(ROWS[name], [x])
+    expected = KERNELS.run(program, [x])
+    kernel = KERNELS.addresses[KERNELS.add(program)]
+    for chunk in (1, 5, 700):
+        got = program.allocate()
+        program.run_in(kernel, [x], got, chunk, cache_bytes=0 if streaming else 1 << 62)
+        assert all(torch.equal(g, e) for g, e in zip(got, expected, strict=True))

@@ -27,6 +27,24 @@ std::string CpuAccesses::parameters() const {
   return out;
 }
 
+std::string CpuAccesses::parameters_of_loads(std::string_view before) const {
+  std::string out;
+  for (size_t i = 0; i < first_store(); ++i) {
+    out += fmt::format("{} {}{}, ", pointer_type(i), before, pointer(i));
+    if (is_strided(i)) out += fmt::format("long {}s{}, ", before, i);
+  }
+  return out;
+}
+
+std::string CpuAccesses::arguments_of_loads(std::string_view before) const {
+  std::string out;
+  for (size_t i = 0; i < first_store(); ++i) {
+    out += fmt::format("{}{}, ", before, pointer(i));
+    if (is_strided(i)) out += fmt::format("{}s{}, ", before, i);
+  }
+  return out;
+}
+
 std::string CpuAccesses::from_arguments() const {
   std::string out = "  const long *sizes = args->sizes, *strides = args->strides;\n";
   for (size_t i = 0; i < count(); ++i) {

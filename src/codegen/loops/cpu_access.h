@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "codegen/loops/loop_program.h"
 
@@ -28,6 +29,9 @@ class CpuAccesses {
   // Of a function that goes along the lanes, with a comma behind each: "const float* x0, long s0,
   // ".
   std::string parameters() const;
+  // The same of loads alone, with something before the names; and what is given for them.
+  std::string parameters_of_loads(std::string_view before = "") const;
+  std::string arguments_of_loads(std::string_view before = "") const;
   // Declares the pointers, and the strides of strided accesses, from `args`.
   std::string from_arguments() const;
 

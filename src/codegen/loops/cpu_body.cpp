@@ -96,6 +96,33 @@ std::string CpuBody::row_statements(int32_t pass, const Context& context) {
   return out;
 }
 
+// Statements of a row that those of a place, or roots, use.
+std::vector<bool> CpuBody::used_of_row(const std::vector<int32_t>& roots) const {
+  const std::vector<bool> all = needed(roots, {});
+  std::vector<bool> used(program_.statements.size(), false);
+  for (int32_t root : roots) used[root] = !inner_[root];
+  for (int32_t i = 0; i < program_.statements.size(); ++i)
+    for (int32_t arg : program_.statements[i].args)
+      if (all[i] && inner_[i] && arg >= 0 && !inner_[arg]) used[arg] = true;
+  return used;
+}
+
+std::string CpuBody::constants(const std::vector<int32_t>& roots) {
+  const std::vector<bool> used = used_of_row(roots);
+  std::string out;
+  for (int32_t i = 0; i < program_.statements.size(); ++i)
+    if (used[i] && program_.statements[i].prim == Prim::Constant) out += "  " + line(i, {});
+  return out;
+}
+
+std::vector<int32_t> CpuBody::row_values(const std::vector<int32_t>& roots) const {
+  const std::vector<bool> used = used_of_row(roots);
+  std::vector<int32_t> out;
+  for (int32_t i = 0; i < program_.statements.size(); ++i)
+    if (used[i] && program_.statements[i].prim != Prim::Constant) out.push_back(i);
+  return out;
+}
+
 std::vector<bool> CpuBody::needed(const std::vector<int32_t>& roots,
                                   const std::map<int32_t, std::string>& given) const {
   std::vector<bool> needed(program_.statements.size(), false);

@@ -26,6 +26,10 @@ class CpuBody {
   // Those that are the same at every place of a row and known after a pass of reductions; -1:
   // before the first.
   std::string row_statements(int32_t pass, const Context& context);
+  // What `roots` need of a row, to be known before each place: the constants among those, as
+  // statements; the numbers of the others.
+  std::string constants(const std::vector<int32_t>& roots);
+  std::vector<int32_t> row_values(const std::vector<int32_t>& roots) const;
   // Those of each place that `roots` need.
   std::string inner_statements(const std::vector<int32_t>& roots, const Context& context);
   bool is_inner(int32_t statement) const { return inner_[statement]; }
@@ -51,6 +55,7 @@ class CpuBody {
  private:
   std::vector<bool> needed(const std::vector<int32_t>& roots,
                            const std::map<int32_t, std::string>& given) const;
+  std::vector<bool> used_of_row(const std::vector<int32_t>& roots) const;
   std::string line(int32_t i, const Context& context);
   std::string value(const ScalarNode& node, const Context& context);
   std::string load(const ScalarNode& node, const Context& context);

@@ -113,7 +113,9 @@ std::string add_to_total(Prelude& prelude, int32_t i, ScalarType dtype,
   return fmt::format("{0}(total{1}, lost{1}, {2});", name, i, partial);
 }
 
-std::string total_of(int32_t i) { return fmt::format("total{0} - lost{0}", i); }
+std::string total_of(int32_t i, std::string_view of) {
+  return fmt::format("{1}total{0} - {1}lost{0}", i, of);
+}
 
 std::string across_lanes(Prelude& prelude, Kind kind, ScalarType dtype, int lanes,
                          const std::string& accumulator) {

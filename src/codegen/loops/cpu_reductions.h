@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "codegen/loops/loop_program.h"
 #include "codegen/loops/prelude/prelude.h"
@@ -20,7 +21,8 @@ std::string combined(Prelude& prelude, ReductionKind kind, c10::ScalarType dtype
 std::string total_declared(int32_t i, c10::ScalarType dtype);
 std::string add_to_total(Prelude& prelude, int32_t i, c10::ScalarType dtype,
                          const std::string& partial);
-std::string total_of(int32_t i);
+// `of`: before the names.
+std::string total_of(int32_t i, std::string_view of = "");
 
 // All lanes of an accumulator combined, in every lane.
 std::string across_lanes(Prelude& prelude, ReductionKind kind, c10::ScalarType dtype, int lanes,

@@ -1,5 +1,6 @@
 #include "codegen/loops/cpu_types.h"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -83,7 +84,7 @@ std::string_view element_type(ScalarType dtype) {
   }
 }
 
-int lanes_of(const LoopProgram& program, int vector_bytes) {
+CpuVectors vectors_of(const LoopProgram& program, int machine_bytes, int side_by_side) {
   size_t largest = 1;
   bool any_four = false;
   for (const ScalarNode& node : program.statements.nodes()) {
@@ -91,21 +92,29 @@ int lanes_of(const LoopProgram& program, int vector_bytes) {
     any_four |= size == 4;
     largest = std::max(largest, size);
   }
-  return vector_bytes / static_cast<int>(any_four ? 4 : largest);
+  const int lane_bytes = static_cast<int>(any_four ? 4 : largest);
+  // Two vectors are narrowed to one faster than each to a half.
+  const bool narrows = std::ranges::any_of(program.stores, [](const Store& store) {
+    return !store.per_row && store.access.dtype == ScalarType::BFloat16;
+  });
+  if (narrows && machine_bytes == 64 && side_by_side == 1) side_by_side = 2;
+  return {side_by_side * machine_bytes / lane_bytes, lane_bytes, machine_bytes};
 }
 
-std::string head_of_text(int lanes, int vector_bytes) {
-  const int lane_bytes = vector_bytes / lanes;
+std::string text_of(const LoopProgram& program, const CpuVectors& vectors, const Prelude& prelude,
+                    const std::string& code) {
   // More are in no lane of a byte; columns side by side, which have as many, do not ask for them.
-  std::vector<int> numbers(lanes <= 128 ? lanes : 1);
+  std::vector<int> numbers(vectors.lanes <= 128 ? vectors.lanes : 1);
   std::iota(numbers.begin(), numbers.end(), 0);
   constexpr std::string_view kInts[] = {"signed char", "short", "", "int", "", "", "", "long"};
-  return fmt::format(R"(struct KernelArgs {{
+  return fmt::format(R"(// {}
+struct KernelArgs {{
   void* const* pointers;
   const long *sizes, *strides;
   long streaming;
 }};
-#define INL static inline __attribute__((always_inline))
+#define INLINE inline __attribute__((always_inline))
+#define INL static INLINE
 #define BITS(T, x) __builtin_bit_cast(T, x)
 #define FMA __builtin_elementwise_fma
 #define INF __builtin_inff()
@@ -114,8 +123,11 @@ enum {{ L = {} }};
 typedef {} lane;
 typedef lane mask __attribute__((vector_size({})));
 static const mask lane_index = {{{}}};
-)",
-                     lanes, kInts[lane_bytes - 1], vector_bytes, fmt::join(numbers, ", "));
+{}
+{})",
+                     fmt::join(program.operators, ", "), vectors.lanes,
+                     kInts[vectors.lane_bytes - 1], vectors.bytes(), fmt::join(numbers, ", "),
+                     prelude.text(), code);
 }
 
 void use_type(Prelude& prelude, ScalarType dtype) {

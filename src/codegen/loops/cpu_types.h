@@ -18,11 +18,23 @@ std::string vector_type(c10::ScalarType dtype);
 // Of an element in memory: "float", "bool", "bf16".
 std::string_view element_type(c10::ScalarType dtype);
 
-// How many elements the kernel goes forward at a time: a full vector of the type computed in most.
-int lanes_of(const LoopProgram& program, int vector_bytes);
+// The vectors of a text: the kernel goes forward by `lanes` elements at a time.
+struct CpuVectors {
+  int lanes = 0;
+  int lane_bytes = 0;     // of the type computed in most: a full vector of the machine holds
+                          // as many, or a part of them
+  int machine_bytes = 0;  // 64 for AVX-512, 32 for AVX2
 
-// The head of a text: the number of lanes, the kernel's arguments, the type of masks.
-std::string head_of_text(int lanes, int vector_bytes);
+  int bytes() const { return lanes * lane_bytes; }
+  int sixteens() const { return machine_bytes == 64 && lane_bytes == 4 ? lanes / 16 : 0; }
+};
+
+// `side_by_side`: full vectors of the machine to one of the text.
+CpuVectors vectors_of(const LoopProgram& program, int machine_bytes, int side_by_side = 1);
+
+// Whole: what it computes, the number of lanes, the kernel's arguments, the prelude, `code`.
+std::string text_of(const LoopProgram& program, const CpuVectors& vectors, const Prelude& prelude,
+                    const std::string& code);
 
 // Adds the vector type of a dtype (of memory, or of statements) with its functions.
 void use_type(Prelude& prelude, c10::ScalarType dtype);

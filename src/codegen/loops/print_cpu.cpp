@@ -1,11 +1,11 @@
 #include "codegen/loops/print_cpu.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "codegen/loops/cpu_access.h"
 #include "codegen/loops/cpu_body.h"
+#include "codegen/loops/cpu_tiles.h"
 #include "codegen/loops/cpu_types.h"
 #include "codegen/loops/print_cpu_columns.h"
 #include "codegen/loops/print_cpu_rows.h"
@@ -19,18 +19,20 @@ class PointwisePrinter {
   PointwisePrinter(const LoopProgram& program, int vector_bytes)
       : program_(program),
         at_(program),
-        lanes_(lanes_of(program, vector_bytes)),
-        prelude_(vector_bytes, lanes_),
-        body_(program, prelude_) {
+        vectors_(vectors_of(program, vector_bytes)),
+        prelude_(vectors_.sixteens()),
+        body_(program, prelude_),
+        tiles_(program, at_, vectors_, prelude_, body_) {
     prelude_.use("mask");
   }
 
-  std::string print(std::string_view name, int vector_bytes) {
-    const std::string loops = vectors("vectors", false) + (streams() ? streaming() : "") + row();
-    const std::string kernel = entry(name);
-    std::string text = fmt::format("// {}\n", fmt::join(program_.operators, ", "));
-    text += head_of_text(lanes_, vector_bytes);
-    return text + prelude_.text() + "\n" + loops + kernel;
+  std::string print(std::string_view name) {
+    std::string code = vectors("vectors", false);
+    if (streams()) code += vectors("streaming_vectors", true);
+    code += row();
+    if (tiles_.any()) code += tiles_.band();
+    code += entry(name);
+    return text_of(program_, vectors_, prelude_, code);
   }
 
  private:
@@ -56,7 +58,7 @@ class PointwisePrinter {
     std::string out = fmt::format("static __attribute__((noinline)) void {}({}{}) {{\n", name,
                                   parameters(), body_.any_gather() ? ", long active" : "");
     out += body_.row_statements(-1, {});
-    out += fmt::format("  for (long i = 0; i < n; i += {}) {{\n", lanes_);
+    out += fmt::format("  for (long i = 0; i < n; i += {}) {{\n", vectors_.lanes);
     out += body_.inner_statements(roots(), {});
     for (const Store& store : program_.stores) out += stored(store, streaming);
     return out + "  }\n}\n";
@@ -65,25 +67,38 @@ class PointwisePrinter {
   std::string stored(const Store& store, bool streaming) {
     const size_t i = at_.first_store() + static_cast<size_t>(&store - program_.stores.data());
     const std::string value = body_.in_memory_type(store.statement, store.access.dtype);
-    if (streaming)
-      return fmt::format("    __builtin_nontemporal_store({1}, ({2}*)({0} + i));\n", at_.pointer(i),
-                         value, vector_type(store.access.dtype));
+    if (streaming) {
+      prelude_.use(fmt::format("{}_stream", vector_name(store.access.dtype)));
+      return fmt::format("    stream({} + i, {});\n", at_.pointer(i), value);
+    }
     if (at_.stride(i) == 1) return fmt::format("    store({} + i, {});\n", at_.pointer(i), value);
     require(at_.stride(i) != 0, "a result without room for its elements");
     prelude_.use("strided_store");
     return fmt::format("    store({0} + i * s{1}, s{1}, {2});\n", at_.pointer(i), i, value);
   }
 
-  // Worth a loop of its own only where memory is what bounds it, and possible only where whole
-  // vectors of one width lie side by side.
+  // Worth a loop of its own only where memory is what bounds it: a function takes as long as three
+  // floats. Possible only where whole vectors lie side by side.
   bool streams() const {
-    if (program_.rank() != 1 || body_.is_costly() || body_.any_gather()) return false;
-    for (const Store& store : program_.stores)
-      if (store.access.strides[0] != 1 || store.access.dtype != c10::ScalarType::Float)
-        return false;
+    int64_t bytes = 0, costly = 0;
+    for (size_t i = 0; i < at_.count(); ++i)
+      if (at_.stride(i) != 0) bytes += static_cast<int64_t>(c10::elementSize(at_[i].dtype));
+    for (int32_t i = 0; i < program_.statements.size(); ++i)
+      costly += body_.is_inner(i) && body_.is_costly(i);
+    if (bytes < costly * 3 * static_cast<int64_t>(sizeof(float)) || body_.any_gather())
+      return false;
+    for (size_t i = at_.first_store(); i < at_.count(); ++i)
+      if (at_.stride(i) != 1 || !can_stream(at_[i].dtype)) return false;
     return true;
   }
-  std::string streaming() { return vectors("streaming_vectors", true); }
+  // Whole vectors of the machine.
+  bool can_stream(c10::ScalarType dtype) const {
+    return dtype == c10::ScalarType::Float ||
+           (dtype == c10::ScalarType::BFloat16 && stored_bytes(dtype) == vectors_.machine_bytes);
+  }
+  int stored_bytes(c10::ScalarType dtype) const {
+    return vectors_.lanes * static_cast<int>(c10::elementSize(dtype));
+  }
 
   std::string arguments(bool staged, std::string_view at, std::string_view n) const {
     std::string out;
@@ -102,10 +117,18 @@ class PointwisePrinter {
 
   std::string row() {
     prelude_.use("stage");
-    std::string out = fmt::format("static void row({}) {{\n", parameters());
-    out += fmt::format("  const long whole = n & -{}l, rest = n - whole;\n", lanes_);
+    std::string out = fmt::format("static void row({}, bool streaming) {{\n", parameters());
+    out += fmt::format("  const long whole = n & -{}l, rest = n - whole;\n", vectors_.lanes);
+    const std::string given = arguments(false, "at", "whole");
+    if (streams()) {
+      std::string aligned = "streaming";
+      for (size_t i = at_.first_store(); i < at_.count(); ++i)
+        aligned +=
+            fmt::format(" && !((long){} & {})", at_.pointer(i), stored_bytes(at_[i].dtype) - 1);
+      out += fmt::format("  if (whole && {}) streaming_vectors({});\n  else", aligned, given);
+    }
     const std::string_view all = body_.any_gather() ? ", L" : "";
-    out += fmt::format("  if (whole) vectors({}{});\n", arguments(false, "at", "whole"), all);
+    out += fmt::format("  if (whole) vectors({}{});\n", given, all);
     out += "  if (!rest) return;\n";
     for (size_t i = 0; i < at_.count(); ++i) out += staged(i);
     out += fmt::format("  vectors({}{});\n", arguments(true, "at + whole", "L"),
@@ -136,14 +159,26 @@ class PointwisePrinter {
     return out;
   }
 
-  std::string call_of_row(std::string_view function, std::string_view n) const {
-    std::string out = fmt::format("{}(", function);
+  std::string pointers_of_row() const {
+    std::string out;
     for (size_t i = 0; i < at_.count(); ++i) {
       out += at_row(i) + ", ";
       if (at_.is_strided(i)) out += fmt::format("s{}, ", i);
     }
+    return out;
+  }
+
+  std::string call_of_row(std::string_view n) const {
+    std::string out = "row(" + pointers_of_row();
     for (int32_t d : body_.outer_indices()) out += fmt::format("i{}, ", d);
-    return out + fmt::format("at, {});", n);
+    return out + fmt::format("at, {}, args->streaming);", n);
+  }
+
+  // Indices of the dimensions from d on after one more of d, or after d has reached its end.
+  std::string advanced(int32_t d, bool at_end) const {
+    if (d == 0) return at_end ? "" : "    ++i0;\n";
+    return fmt::format("    if ({0}i{1} == sizes[{1}]) {{\n      i{1} = 0;\n{2}    }}\n",
+                       at_end ? "" : "++", d, advanced(d - 1, false));
   }
 
   std::string entry(std::string_view name) {
@@ -151,43 +186,28 @@ class PointwisePrinter {
     std::string out = fmt::format(
         "extern \"C\" void {}(const KernelArgs* args, long begin, long end) {{\n", name);
     out += at_.from_arguments();
-    if (inner == 0) return out + one_row() + "}\n";
+    if (inner == 0)
+      return out + "  const long at = begin;\n  if (begin < end) " + call_of_row("end - begin") +
+             "\n}\n";
     out += fmt::format("  const long n = sizes[{}];\n", inner);
     out += "  long at = begin % n, q = begin / n;\n";
     for (int32_t d = inner - 1; d >= 0; --d)
       out += d ? fmt::format("  long i{0} = q % sizes[{0}];\n  q /= sizes[{0}];\n", d)
                : std::string("  long i0 = q;\n");
     out += "  while (begin < end) {\n";
+    if (tiles_.any()) out += tiles_.call(pointers_of_row(), advanced(inner - 1, true));
     out += "    const long rest = end - begin, length = n - at < rest ? n - at : rest;\n";
-    out += "    " + call_of_row("row", "length") + "\n";
+    out += "    " + call_of_row("length") + "\n";
     out += "    begin += length;\n    at = 0;\n";
-    std::string closing;
-    for (int32_t d = inner - 1; d > 0; --d) {
-      out += fmt::format("    if (++i{0} == sizes[{0}]) {{\n      i{0} = 0;\n", d);
-      closing += "    }\n";
-    }
-    return out + "    ++i0;\n" + closing + "  }\n}\n";
-  }
-
-  std::string one_row() {
-    std::string out = "  long at = begin;\n";
-    if (streams()) {
-      std::string aligned = "args->streaming";
-      for (size_t i = at_.first_store(); i < at_.count(); ++i)
-        aligned += fmt::format(" && !((long)({} + at) & {})", at_.pointer(i), lanes_ * 4 - 1);
-      out += fmt::format("  if ({}) {{\n    const long whole = (end - begin) & -{}l;\n", aligned,
-                         lanes_);
-      out += "    if (whole) " + call_of_row("streaming_vectors", "whole") +
-             "\n    at += whole;\n  }\n";
-    }
-    return out + "  if (at < end) " + call_of_row("row", "end - at") + "\n";
+    return out + advanced(inner - 1, false) + "  }\n}\n";
   }
 
   const LoopProgram& program_;
   CpuAccesses at_;
-  int lanes_;
+  CpuVectors vectors_;
   Prelude prelude_;
   CpuBody body_;
+  CpuTiles tiles_;
 };
 
 }  // namespace
@@ -195,7 +215,7 @@ class PointwisePrinter {
 std::string print_cpu(const LoopProgram& program, std::string_view name, int vector_bytes) {
   if (program.columns) return print_cpu_columns(program, name, vector_bytes);
   if (program.reduced) return print_cpu_rows(program, name, vector_bytes);
-  return PointwisePrinter(program, vector_bytes).print(name, vector_bytes);
+  return PointwisePrinter(program, vector_bytes).print(name);
 }
 
 }  // namespace fulgurite

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "codegen/loops/cpu_access.h"
@@ -18,15 +17,20 @@ namespace {
 constexpr int kVectors = 4;
 // After so many elements sums go to a total: the error grows with the number of addends.
 constexpr int kElementsPerTotal = 16;
+// Where the rows of memory are gone through once, in order: so many at a time, into accumulators of
+// at most so many columns, which stay in the caches.
+constexpr int kRows = 4;
+constexpr int kSwept = 1024;
+constexpr int kRowsPerTotal = 64;
+static_assert(kRowsPerTotal % kRows == 0);
 
 class ColumnPrinter {
  public:
   ColumnPrinter(const LoopProgram& program, int vector_bytes)
       : program_(program),
         at_(program),
-        lanes_(kVectors * lanes_of(program, vector_bytes)),
-        vector_bytes_(kVectors * vector_bytes),
-        prelude_(vector_bytes, lanes_),
+        vectors_(vectors_of(program, vector_bytes, kVectors)),
+        prelude_(vectors_.sixteens()),
         body_(program, prelude_) {
     prelude_.use("mask");
     for (size_t i = 0; i < at_.count(); ++i) use_type(prelude_, at_[i].dtype);
@@ -34,10 +38,11 @@ class ColumnPrinter {
 
   std::string print(std::string_view name) {
     require(!body_.any_gather(), "a reduction of gathered elements");
-    const std::string loops = columns(false) + columns(true);
-    std::string text = fmt::format("// {}\n", fmt::join(program_.operators, ", "));
-    text += head_of_text(lanes_, vector_bytes_);
-    return text + prelude_.text() + "\n" + loops + entry(name);
+    sweeps_ = can_sweep();
+    std::string code = sweeps_ ? sweep(false) : columns(false);
+    code += sweeps_ ? sweep(true) : columns(true);
+    code += entry(name);
+    return text_of(program_, vectors_, prelude_, code);
   }
 
  private:
@@ -50,13 +55,118 @@ class ColumnPrinter {
   }
   CpuBody::Context context(const char* pointer) const { return {"", pointer, partial_, {}}; }
 
+  std::string signature() const {
+    std::string out = fmt::format("static void {}columns(", partial_ ? "last_" : "");
+    out += at_.parameters();
+    for (int32_t d : body_.outer_indices()) out += fmt::format("long i{}, ", d);
+    return out + "const long* sizes, const long* strides, long at, long k) {\n";
+  }
+
+  // Reductions of one pass, of elements that differ from row to row.
+  bool can_sweep() const {
+    if (program_.reduced != 1 || body_.is_costly()) return false;
+    for (const ScalarNode& node : program_.statements.nodes())
+      if (node.prim == Prim::Index) return false;
+    for (const Reduction& r : program_.reductions)
+      if (r.pass > 0 || r.sampled || r.kind == ReductionKind::MaximumNumber ||
+          dtype_of(r) == c10::ScalarType::Bool || !body_.is_inner(r.statement))
+        return false;
+    for (const Access& load : program_.loads)
+      if (load.strides[inner()] == 0 && load.strides[lane()] != 0) return false;
+    return std::ranges::all_of(program_.stores, [](const Store& s) { return s.per_row; });
+  }
+
+  // The rows of k columns, a multiple of the lanes, or of the last k.
+  std::string sweep(bool partial) {
+    partial_ = partial;
+    const int room = partial ? vectors_.lanes : kSwept;
+    std::string arrays, clear, flush, ends, stores;
+    for (size_t i = 0; i < program_.reductions.size(); ++i) {
+      const Reduction& r = program_.reductions[i];
+      const std::string identity = identity_of(prelude_, r.kind, dtype_of(r));
+      arrays += fmt::format("  alignas(64) {} a{}[{}];\n", element_type(dtype_of(r)), i, room);
+      clear += fmt::format("    store(a{} + i, {});\n", i, identity);
+      std::string value = fmt::format("load(a{} + i)", i);
+      if (has_total(r)) {
+        const std::string type = vector_type(dtype_of(r));
+        arrays += fmt::format("  alignas(64) {0} totals{1}[{2}], losts{1}[{2}];\n",
+                              element_type(dtype_of(r)), i, room);
+        clear += fmt::format("    store(totals{0} + i, {1}{{}}), store(losts{0} + i, {1}{{}});\n",
+                             i, type);
+        flush += fmt::format(
+            "    {{\n    {0} total{1} = load(totals{1} + i), lost{1} = load(losts{1} + i);\n"
+            "    {2}\n    store(totals{1} + i, total{1}), store(losts{1} + i, lost{1});\n"
+            "    store(a{1} + i, {3});\n    }}\n",
+            type, i, add_to_total(prelude_, static_cast<int32_t>(i), dtype_of(r), value), identity);
+        value = fmt::format("load(totals{0} + i) - load(losts{0} + i)", i);
+      }
+      ends += fmt::format("    const {} r{} = {};\n", vector_type(dtype_of(r)), i, value);
+    }
+    for (size_t s = 0; s < program_.stores.size(); ++s) {
+      const size_t i = at_.first_store() + s;
+      ends += fmt::format("    {} q{} = y{} + i{};\n", at_.pointer_type(i), s, s,
+                          at_.is_strided(i) ? fmt::format(" * s{}", i) : "");
+      stores += stored(s, "q");
+    }
+    const std::string columns =
+        fmt::format("  for (long i = 0; i < {}; i += L) {{\n", partial ? "L" : "k");
+    std::string out = signature();
+    out += fmt::format("  const long n = sizes[{}], count = n, sample = 0;\n", inner());
+    out += arrays + body_.row_statements(-1, context("x")) + columns + clear + "  }\n";
+    out += "  for (long row = 0; row < n;) {\n";
+    out += fmt::format("  const long end = n - row < {0} ? n : row + {0};\n", kRowsPerTotal);
+    out += fmt::format("  for (; row + {0} <= end; row += {0}) {{\n", kRows);
+    out += pointers_of_rows(kRows) + columns + swept_rows(kRows) + "  }\n  }\n";
+    out += "  for (; row < end; row++) {\n" + pointers_of_rows(1) + columns + swept_rows(1);
+    out += "  }\n  }\n";
+    if (!flush.empty()) out += columns + flush + "  }\n";
+    out += "  }\n" + columns + ends + body_.row_statements(0, context("x")) + stores;
+    return out + "  }\n}\n";
+  }
+
+  std::string pointers_of_rows(int rows) const {
+    std::string out;
+    for (int u = 0; u < rows; ++u)
+      for (size_t i = 0; i < at_.first_store(); ++i)
+        out += fmt::format("  {0} p{1}_{2} = x{2} + (row + {1}) * {3};\n", at_.pointer_type(i), u,
+                           i, at_.stride_text(i, inner()));
+    return out;
+  }
+
+  // So many rows, put together in pairs, to the accumulators.
+  std::string swept_rows(int rows) {
+    Numbers roots;
+    for (const Reduction& r : program_.reductions) roots.push_back(r.statement);
+    std::string out;
+    for (int u = 0; u < rows; ++u) {
+      std::string values;
+      for (size_t i = 0; i < roots.size(); ++i) {
+        out += fmt::format("    {} v{}_{};\n", vector_type(dtype_of(program_.reductions[i])), i, u);
+        values += fmt::format("    v{}_{} = t{};\n", i, u, roots[i]);
+      }
+      const CpuBody::Context read{"i", fmt::format("p{}_", u), partial_, {}};
+      out += "    {\n" + body_.inner_statements(roots, read) + values + "    }\n";
+    }
+    for (size_t i = 0; i < roots.size(); ++i) {
+      const Reduction& r = program_.reductions[i];
+      const auto both = [&](const std::string& a, const std::string& b) {
+        return fmt::format("({})", combined(prelude_, r.kind, dtype_of(r), a, b));
+      };
+      std::vector<std::string> sums;
+      for (int u = 0; u < rows; ++u) sums.push_back(fmt::format("v{}_{}", i, u));
+      for (size_t apart = 1; apart < sums.size(); apart *= 2)
+        for (size_t u = 0; u + apart < sums.size(); u += 2 * apart)
+          sums[u] = both(sums[u], sums[u + apart]);
+      out += fmt::format("    store(a{0} + i, {1});\n", i,
+                         both(fmt::format("load(a{} + i)", i), sums[0]));
+    }
+    return out;
+  }
+
   // All rows of as many columns as there are lanes, or of the last k.
   std::string columns(bool partial) {
     partial_ = partial;
-    std::string out = fmt::format("static void {}columns(", partial ? "last_" : "");
-    out += at_.parameters();
-    for (int32_t d : body_.outer_indices()) out += fmt::format("long i{}, ", d);
-    out += "const long* sizes, const long* strides, long at, long k) {\n";
+    std::string out = signature();
     out += fmt::format("  const long n = sizes[{}], count = n", inner());
     for (int32_t d = program_.kept(); d < inner(); ++d) out += fmt::format(" * sizes[{}]", d);
     out += fmt::format(";\n  const long sample = n < {0} ? n : {0};\n", kSampled);
@@ -140,7 +250,7 @@ class ColumnPrinter {
     std::string once, each;
     for (size_t s = 0; s < program_.stores.size(); ++s) {
       const Store& store = program_.stores[s];
-      (store.per_row ? once : each) += stored(s);
+      (store.per_row ? once : each) += stored(s, store.per_row ? "y" : "q");
       if (!store.per_row) roots.push_back(store.statement);
     }
     if (roots.empty()) return once;
@@ -148,11 +258,11 @@ class ColumnPrinter {
            close_loops(false) + once;
   }
 
-  std::string stored(size_t s) {
+  std::string stored(size_t s, std::string_view before) {
     const Store& store = program_.stores[s];
     const size_t i = at_.first_store() + s;
     const std::string value = body_.in_memory_type(store.statement, store.access.dtype);
-    const std::string pointer = fmt::format("{}{}", store.per_row ? "y" : "q", s);
+    const std::string pointer = fmt::format("{}{}", before, s);
     const std::string step = at_.is_strided(i) ? fmt::format("s{}", i) : "1";
     if (partial_) {
       prelude_.use("store_part");
@@ -191,8 +301,10 @@ class ColumnPrinter {
     out += "    const long rest = end - begin;\n";
     out +=
         "    const long stop = width - at < rest ? width : at + rest;\n    begin += stop - at;\n";
-    out +=
-        fmt::format("    for (; at + {0} <= stop; at += {0}) {1}\n", lanes_, call("columns", "L"));
+    out += fmt::format(
+        "    for (long k; at + L <= stop; at += k) {{\n      k = {};\n      {}\n    }}\n",
+        sweeps_ ? fmt::format("(stop - at < {0} ? stop - at : {0}) & -L", kSwept) : "L",
+        call("columns", "k"));
     out += "    if (at < stop) " + call("last_columns", "stop - at") + "\n    at = 0;\n";
     std::string closing;
     for (int32_t d = lane() - 1; d > 0; --d) {
@@ -204,10 +316,10 @@ class ColumnPrinter {
 
   const LoopProgram& program_;
   CpuAccesses at_;
-  int lanes_, vector_bytes_;
+  CpuVectors vectors_;
   Prelude prelude_;
   CpuBody body_;
-  bool partial_ = false;
+  bool partial_ = false, sweeps_ = false;
 };
 
 }  // namespace

@@ -25,13 +25,15 @@ INL f32v f32_scale(f32v p, f32v n) {
   return p * BITS(f32v, (half + 127) << 23) * BITS(f32v, (k - half + 127) << 23);
 }
 )"},
-    {"f32_scale", "f32 i32", R"(
-// p * 2^n.
+    {"f32_scale", "sixteens", R"(
+// p * 2^n, also where that is infinite or 0.
 INL f32v f32_scale(f32v p, f32v n) {
-  return __builtin_ia32_scalefps512_mask(p, n, f32v{}, (unsigned short)-1, 4);
+  return by_sixteens(SIXTEEN(auto p, auto n) {
+    return __builtin_ia32_scalefps512_mask(p, n, sixteen{}, (unsigned short)-1, 4);
+  }, p, n);
 }
 )",
-     true},
+     1},
     {"f32_exp", "f32_exp_parts f32_scale f32_clamp", R"(
 // 1.01 ulp.
 INL f32v f32_exp(f32v x) {
@@ -75,23 +77,20 @@ INL f32v f32_exp_negative(f32v x) {
   return x < f32(-87.33f) ? f32(0.f) : y;
 }
 )"},
-    {"f32_exp_negative", "f32", R"(
+    {"f32_exp_negative", "f32_exp2_fraction sixteens", R"(
 // exp(x) for x <= 0, to 1e-7 near 0; 0 where the result is no normal number; NaN stays. One constant
 // for log2(e): x is a difference, rounded by as much already.
 INL f32v f32_exp_negative(f32v x) {
-  const f32v t = FMA(x, f32(1.44269504f), f32(12582912.f)), n = t - 12582912.f;
-  const f32v f = FMA(x, f32(1.44269504f), -n);
-  f32v p = FMA(f32(0.0013264714507386088f), f, f32(0.009671513922512531f));
-  p = FMA(p, f, f32(0.05550733953714371f));
-  p = FMA(p, f, f32(0.24022242426872253f));
-  p = FMA(p, f, f32(0.6931470036506653f));
-  p = FMA(p, f, f32(1.f));
-  const unsigned short normal =
-      __builtin_ia32_cmpps512_mask(x, f32(-87.33f), 0x15, (unsigned short)-1, 4);
-  return __builtin_ia32_scalefps512_mask(p, n, f32v{}, normal, 4);
+  const f32v n = FMA(x, f32(1.44269504f), f32(12582912.f)) - 12582912.f;
+  const f32v p = f32_exp2_fraction(FMA(x, f32(1.44269504f), -n));
+  return by_sixteens(SIXTEEN(auto x, auto p, auto n) {
+    const unsigned short normal =
+        __builtin_ia32_cmpps512_mask(x, sixteen{} - 87.33f, 0x15, (unsigned short)-1, 4);
+    return __builtin_ia32_scalefps512_mask(p, n, sixteen{}, normal, 4);
+  }, x, p, n);
 }
 )",
-     true},
+     1},
     {"f64_exp_negative", "f64_exp", R"(
 INL f64v f64_exp_negative(f64v x) { return f64_exp(x); }
 )"},
@@ -101,27 +100,43 @@ INL f32v f32_sigmoid(f32v x) { return 1.f / (1.f + f32_exp(-x)); }
     {"f32_silu", "f32_exp", R"(
 INL f32v f32_silu(f32v x) { return x / (1.f + f32_exp(-x)); }
 )"},
-    {"f32_exp2_near", "f32 i32", R"(
-// 2^t for |t| <= 126, to 9e-8 of the result.
-INL f32v f32_exp2_near(f32v t) {
-  const f32v m = t + 12582912.f, f = t - (m - 12582912.f);
+    {"f32_silu", "f32_exp_parts f32_scale f32_clamp_magnitude", R"(
+// The denominator overflows before a clamped x matters.
+INL f32v f32_silu(f32v x) {
+  const exp_parts e = f32_exp_parts(-f32_clamp_magnitude(x, 126.f));
+  return x / (1.f + f32_scale(e.q + 1.f, e.n));
+}
+)",
+     1},
+    {"f32_exp2_fraction", "f32", R"(
+// 2^f for |f| <= 1/2, to 9e-8 of the result.
+INL f32v f32_exp2_fraction(f32v f) {
   f32v p = FMA(f32(0.0013264714507386088f), f, f32(0.009671513922512531f));
   p = FMA(p, f, f32(0.05550733953714371f));
   p = FMA(p, f, f32(0.24022242426872253f));
   p = FMA(p, f, f32(0.6931470036506653f));
-  p = FMA(p, f, f32(1.f));
+  return FMA(p, f, f32(1.f));
+}
+)"},
+    {"f32_exp2_near", "f32_exp2_fraction i32", R"(
+// 2^t for |t| <= 126.
+INL f32v f32_exp2_near(f32v t) {
+  const f32v m = t + 12582912.f, p = f32_exp2_fraction(t - (m - 12582912.f));
   return BITS(f32v, BITS(i32v, p) + (BITS(i32v, m) << 23));
 }
 )"},
     {"f32_clamp_magnitude", "f32_clamp", R"(
 INL f32v f32_clamp_magnitude(f32v x, float limit) { return f32_clamp(x, -limit, limit); }
 )"},
-    {"f32_clamp_magnitude", "f32", R"(
-INL f32v f32_clamp_magnitude(f32v x, float limit) {  // the smaller magnitude with the sign of x
-  return __builtin_ia32_rangeps512_mask(x, f32(limit), 2, x, (unsigned short)-1, 4);
+    {"f32_clamp_magnitude", "sixteens", R"(
+// The smaller magnitude with the sign of x; the limit for NaN.
+INL f32v f32_clamp_magnitude(f32v x, float limit) {
+  return by_sixteens(SIXTEEN(auto x, auto limit) {
+    return __builtin_ia32_rangeps512_mask(x, limit, 2, x, (unsigned short)-1, 4);
+  }, x, f32(limit));
 }
 )",
-     true},
+     1},
     {"f32_gelu_tanh", "f32_exp2_near f32_clamp_magnitude", R"(
 // x / (1 + 2^t); the numerator is bounded below, so that large negative numbers give nearly 0.
 // 2.8e-7 absolute; NaN for -inf, as 0 * inf gives.
@@ -133,6 +148,17 @@ INL f32v f32_gelu_tanh(f32v x) {
   return x == f32(-INF) ? f32(NAN) : y;
 }
 )"},
+    {"f32_gelu_tanh", "f32_exp2_fraction f32_scale f32_clamp_magnitude", R"(
+// x / (1 + 2^t), which overflows before a clamped x matters. 2.8e-7 absolute; NaN for -inf, as
+// 0 * inf gives.
+INL f32v f32_gelu_tanh(f32v x) {
+  const f32v c = f32_clamp_magnitude(x, 14.f);
+  const f32v t = c * FMA(c * c, f32(-0.10294324f), f32(-2.3022082f));
+  const f32v n = (t + 12582912.f) - 12582912.f;
+  return x / (f32_scale(f32_exp2_fraction(t - n), n) + 1.f);
+}
+)",
+     1},
     {"f32_tanh", "f32_exp_normal f32_abs f32_with_sign", R"(
 // 1.53 ulp.
 INL f32v f32_tanh(f32v x) {

@@ -5,6 +5,66 @@ namespace fulgurite::prelude {
 namespace {
 
 constexpr PreludePiece pieces[] = {
+    {"sixteens", "f32", R"(
+// What is done to 16 floats at a time, from lane `at` on: SIXTEEN(auto x) { ... }.
+#define SIXTEEN(...) [=](int at __VA_OPT__(,) __VA_ARGS__) __attribute__((always_inline))
+typedef f32v sixteen;
+template <int i> INL sixteen sixteen_of(f32v x) { return x; }
+template <class F, class... V> INL f32v by_sixteens(F f, V... v) { return f(0, v...); }
+)",
+     1},
+    {"sixteens", "f32", R"(
+// What is done to 16 floats at a time, from lane `at` on: SIXTEEN(auto x) { ... }.
+#define SIXTEEN(...) [=](int at __VA_OPT__(,) __VA_ARGS__) __attribute__((always_inline))
+typedef float sixteen __attribute__((vector_size(64)));
+template <int i> INL sixteen sixteen_of(f32v x) {
+  enum { at = 16 * i };
+  return __builtin_shufflevector(x, x, at, at + 1, at + 2, at + 3, at + 4, at + 5, at + 6, at + 7,
+                                 at + 8, at + 9, at + 10, at + 11, at + 12, at + 13, at + 14, at + 15);
+}
+INL f32v joined(sixteen a, sixteen b) {
+  return __builtin_shufflevector(a, b,
+      0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23,
+      24, 25, 26, 27, 28, 29, 30, 31);
+}
+template <class F, class... V> INL f32v by_sixteens(F f, V... v) {
+  return joined(f(0, sixteen_of<0>(v)...), f(16, sixteen_of<1>(v)...));
+}
+)",
+     2},
+    {"sixteens", "f32", R"(
+// What is done to 16 floats at a time, from lane `at` on: SIXTEEN(auto x) { ... }.
+#define SIXTEEN(...) [=](int at __VA_OPT__(,) __VA_ARGS__) __attribute__((always_inline))
+typedef float sixteen __attribute__((vector_size(64)));
+typedef float thirty_two __attribute__((vector_size(128)));
+template <int i> INL sixteen sixteen_of(f32v x) {
+  enum { at = 16 * i };
+  return __builtin_shufflevector(x, x, at, at + 1, at + 2, at + 3, at + 4, at + 5, at + 6, at + 7,
+                                 at + 8, at + 9, at + 10, at + 11, at + 12, at + 13, at + 14, at + 15);
+}
+INL thirty_two joined(sixteen a, sixteen b) {
+  return __builtin_shufflevector(a, b,
+      0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23,
+      24, 25, 26, 27, 28, 29, 30, 31);
+}
+INL f32v joined(thirty_two a, thirty_two b) {
+  return __builtin_shufflevector(a, b,
+      0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23,
+      24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44,
+      45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63);
+}
+template <class F, class... V> INL f32v by_sixteens(F f, V... v) {
+  return joined(joined(f(0, sixteen_of<0>(v)...), f(16, sixteen_of<1>(v)...)),
+                joined(f(32, sixteen_of<2>(v)...), f(48, sixteen_of<3>(v)...)));
+}
+)",
+     4},
+    {"first_of_sixteen", "sixteens", R"(
+INL unsigned short first_of_sixteen(long k) {
+  return k >= 16 ? 0xffff : k > 0 ? (unsigned short)((1 << k) - 1) : 0;
+}
+)",
+     1},
     {"mask", "u8", R"(
 INL mask load(const bool* p) {
   return __builtin_convertvector(*(const u8u*)p != 0, mask);
@@ -51,7 +111,7 @@ template <class T> INL auto load_part(const T* p, long stride, long k) {
   return load(row);
 }
 )"},
-    {"load_part", "stage strided_load f32", R"(
+    {"load_part", "stage strided_load first_of_sixteen", R"(
 // The first k lanes; the others are 0.
 template <class T> INL auto load_part(const T* p, long stride, long k) {
   if (k == L) return load(p, stride);
@@ -60,13 +120,34 @@ template <class T> INL auto load_part(const T* p, long stride, long k) {
   return load(row);
 }
 INL f32v load_part(const float* p, long stride, long k) {
-  if (stride == 1) return __builtin_ia32_loadups512_mask(p, f32v{}, (unsigned short)((1u << k) - 1));
+  if (stride == 1) return by_sixteens(SIXTEEN() {
+      return __builtin_ia32_loadups512_mask(p + at, sixteen{}, first_of_sixteen(k - at));
+    });
   float row[L];
   stage(row, p, stride, k);
   return load(row);
 }
 )",
-     true},
+     1},
+    {"load_part", "stage strided_load first_of_sixteen", R"(
+// The first k lanes; the others are 0. Wide vectors are many instructions: of these there is one
+// copy.
+template <class T>
+static __attribute__((noinline)) auto load_part(const T* p, long stride, long k) {
+  T row[L];
+  stage(row, p, stride, k);
+  return load(row);
+}
+static __attribute__((noinline)) f32v load_part(const float* p, long stride, long k) {
+  if (stride == 1) return by_sixteens(SIXTEEN() {
+    return __builtin_ia32_loadups512_mask(p + at, sixteen{}, first_of_sixteen(k - at));
+  });
+  float row[L];
+  stage(row, p, stride, k);
+  return load(row);
+}
+)",
+     4},
     {"store_part", "stage", R"(
 template <class T, class V> INL void store_part(T* p, long stride, V x, long k) {
   T row[L];
@@ -74,20 +155,26 @@ template <class T, class V> INL void store_part(T* p, long stride, V x, long k) 
   unstage(p, stride, row, k);
 }
 )"},
-    {"store_part", "stage f32", R"(
+    {"store_part", "stage first_of_sixteen", R"(
 template <class T, class V> INL void store_part(T* p, long stride, V x, long k) {
   T row[L];
   store(row, x);
   unstage(p, stride, row, k);
 }
 INL void store_part(float* p, long stride, f32v x, long k) {
-  if (stride == 1) return __builtin_ia32_storeups512_mask(p, x, (unsigned short)((1u << k) - 1));
+  if (stride == 1) {
+    by_sixteens(SIXTEEN(auto x) {
+      __builtin_ia32_storeups512_mask(p + at, x, first_of_sixteen(k - at));
+      return x;
+    }, x);
+    return;
+  }
   float row[L];
   store(row, x);
   unstage(p, stride, row, k);
 }
 )",
-     true},
+     1},
     {"store_one", "", R"(
 template <class T, class V> INL void store_one(T* p, V x) {
   T row[L];
@@ -97,6 +184,13 @@ template <class T, class V> INL void store_one(T* p, V x) {
 )"},
     {"first_lanes", "", R"(
 INL mask first_lanes(long k) { return lane_index < (mask{} + (lane)k); }
+)"},
+    {"f32_stream", "f32", R"(
+// Past the caches: whole vectors, aligned.
+INL void stream(float* p, f32v x) { __builtin_nontemporal_store(x, (f32v*)p); }
+)"},
+    {"bf16_stream", "bf16", R"(
+INL void stream(bf16* p, f32v x) { __builtin_nontemporal_store(bf16_bits(x), (u16v*)p); }
 )"},
     {"gather", "i64", R"(
 // Lanes from `active` on read nothing.

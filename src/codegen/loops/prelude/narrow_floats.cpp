@@ -5,17 +5,43 @@ namespace fulgurite::prelude {
 namespace {
 
 constexpr PreludePiece pieces[] = {
-    {"bf16", "f32 u32 u16", R"(
+    {"bf16_rounded", "f32 u32 u16", R"(
+// To the nearest, even on ties; NaN is 0x7fc0.
+INL u16v bf16_rounded(f32v x) {
+  const u32v u = BITS(u32v, x), r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const u32v nan = u32v{} + 0x7fc0u;
+  return __builtin_convertvector(x == x ? r : nan, u16v);
+}
+)"},
+    {"bf16_bits", "bf16_rounded", R"(
+INL u16v bf16_bits(f32v x) { return bf16_rounded(x); }
+)"},
+    {"bf16_bits", "bf16_rounded sixteens", R"(
+#ifdef __AVX512BF16__
+INL unsigned short denormal(sixteen x) {
+  return __builtin_ia32_fpclassps512_mask(x, 0x20, (unsigned short)-1);
+}
+// The instruction takes denormal numbers for 0, which are to be kept.
+INL u16v bf16_bits(f32v x) {
+  const sixteen low = sixteen_of<0>(x), high = sixteen_of<1>(x);
+  u16v y = BITS(u16v, __builtin_ia32_cvtne2ps2bf16_512(high, low));
+  if (__builtin_expect(denormal(low) | denormal(high), 0)) y = bf16_rounded(x);
+  return y;
+}
+#else
+INL u16v bf16_bits(f32v x) { return bf16_rounded(x); }
+#endif
+)",
+     2},
+    {"bf16_bits", "bf16_rounded", R"(
+INL u16v bf16_bits(f32v x) { return bf16_rounded(x); }
+)",
+     4},
+    {"bf16", "f32 u32 u16 bf16_bits", R"(
 struct bf16 { unsigned short bits; };
 typedef unsigned short bf16u __attribute__((vector_size(2 * L), aligned(2), may_alias));
 INL f32v load(const bf16* p) {
   return BITS(f32v, __builtin_convertvector(*(const bf16u*)p, u32v) << 16);
-}
-// To the nearest, even on ties; NaN is 0x7fc0.
-INL u16v bf16_bits(f32v x) {
-  const u32v u = BITS(u32v, x), r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  const u32v nan = u32v{} + 0x7fc0u;
-  return __builtin_convertvector(x == x ? r : nan, u16v);
 }
 INL void store(bf16* p, f32v x) { *(bf16u*)p = bf16_bits(x); }
 INL f32v bf16_round(f32v x) {

@@ -33,12 +33,13 @@ INL {0}v splat(const {1}* p) {{ return {0}(*p); }}
 
 }  // namespace
 
-const PreludePiece* find_piece(std::string_view name, bool avx512) {
+const PreludePiece* find_piece(std::string_view name, int sixteens) {
   const PreludePiece* found = nullptr;
   for (auto family : {prelude::exponentials, prelude::logarithms, prelude::trigonometry,
                       prelude::error_functions, prelude::memory, prelude::narrow_floats})
     for (const PreludePiece& piece : family)
-      if (piece.name == name && (avx512 || !piece.avx512) && (!found || piece.avx512))
+      if (piece.name == name && piece.sixteens <= sixteens &&
+          (!found || piece.sixteens > found->sixteens))
         found = &piece;
   return found;
 }
@@ -47,7 +48,7 @@ bool Prelude::use(std::string_view name) {
   if (used_.contains(name)) return true;
   for (const Element& element : kElements)
     if (element.name == name) return append(name, type_text(element)), true;
-  const PreludePiece* piece = find_piece(name, avx512_);
+  const PreludePiece* piece = find_piece(name, sixteens_);
   if (!piece) return false;
   for (std::string_view rest = piece->needs; !rest.empty();) {
     const size_t space = rest.find(' ');
