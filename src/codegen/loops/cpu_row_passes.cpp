@@ -134,9 +134,11 @@ std::string CpuRowPasses::blocks(int vectors, const std::string& step,
   const int length = vectors * lanes_;
   std::string out = fmt::format("  while (i + {} <= n) {{\n", length);
   out +=
-      fmt::format("  const long block = n - i < {0} ? n : i + {0};\n", length * kVectorsPerTotal);
+      fmt::format("  const bool full = n - i >= {0};\n  const long block = full ? i + {0} : n;\n",
+                  length * kVectorsPerTotal);
   out += fmt::format("  for (; i + {0} <= block; i += {0}) {{\n", length);
-  return out + step + "  }\n" + totals + "  }\n";
+  out += step + "  }\n";
+  return out + (totals.empty() ? "  }\n" : fmt::format("  if (full) {{\n{}  }}\n  }}\n", totals));
 }
 
 std::string CpuRowPasses::step(const Numbers& numbers, int32_t pass, int vectors) {
@@ -167,13 +169,13 @@ std::string CpuRowPasses::pass(int32_t pass) {
     const std::string flush = totals(whole, vectors);
     const bool counts = nested() && !flush.empty();
     out += accumulators(whole, vectors);
-    if (counts) out += fmt::format("  long rows{} = 0;\n", whole.front());
+    if (counts) out += fmt::format("  long added{} = 0;\n", whole.front());
     out += open_loops() + "  long i = 0;\n";
     out += blocks(vectors, step(whole, pass, vectors), flush) + rest(whole, pass);
-    // Short rows of a nest fill no block: they have up to `vectors` vectors each.
+    // Short rows of a nest fill no block.
     if (counts)
-      out += fmt::format("  if (++rows{} % {} == 0) {{\n{}  }}\n", whole.front(),
-                         kVectorsPerTotal / vectors, flush);
+      out += fmt::format("  if ((added{0} += n / {1} + {4}) >= {2}) {{\n  added{0} = 0;\n{3}  }}\n",
+                         whole.front(), vectors * lanes_, kVectorsPerTotal, flush, vectors);
     out += close_loops();
   }
   for (const Numbers* numbers : {&sampled, &whole})
