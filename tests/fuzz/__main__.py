@@ -88,7 +88,7 @@ class Run:
             print(f"\n{where}: {outcome.kind}: {outcome.detail}\n{text}", flush=True)
             if options.out and isinstance(task, int):
                 options.out.mkdir(parents=True, exist_ok=True)
-                heading = f"# {outcome.kind}: {outcome.detail.splitlines()[0]}\n"
+                heading = f"# {outcome.kind}: {outcome.detail.partition(chr(10))[0]}\n"
                 Path(options.out, f"{task}.txt").write_text(heading + text)
 
 

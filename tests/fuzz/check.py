@@ -2,7 +2,8 @@
 
 import collections
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -72,7 +73,7 @@ def _check(program: Program, outcome: Outcome, threads: int) -> None:
         _same_memory(expected, expected_inputs, got, got_inputs)
         _compare_inputs(program, evaluation, expected_inputs, got_inputs, outcome)
         if threads > 1:
-            _with_threads(function, compiled, inputs, expected, got, threads)
+            _with_threads(_all_values(program), compiled, inputs, got, threads)
     sizes = [[one.sizes for one in inputs] for inputs in program.given()]
     outcome.other_sizes = len(sizes) > 1 and sizes[0] != sizes[1]
 
@@ -206,14 +207,21 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return bool(same.all())
 
 
-def _with_threads(function, compiled, inputs, expected, got, threads: int) -> None:
+def _all_values(program: Program) -> Callable:
+    """The program, with the results of every call."""
+    results = tuple(r for call in program.calls for r in call.results)
+    return function_of(replace(program, outputs=results or program.outputs))
+
+
+def _with_threads(eager: Callable, compiled, inputs, got: list, threads: int) -> None:
     """Another number of threads changes no bit, where it changes none of eager's."""
     before = torch.get_num_threads()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        expected = list(eager(*make(inputs)))
         torch.set_num_threads(threads)
         try:
-            repeated = list(function(*make(inputs)))
+            repeated = list(eager(*make(inputs)))
             again = list(compiled(*make(inputs)))
         finally:
             torch.set_num_threads(before)

@@ -12,13 +12,14 @@ READS_SIGNS = {"signbit", "copysign"}
 # Differences of numbers of about 1, in eager too: errors are those of 1, times the operands.
 CANCELLING = {"gelu", "gelu_backward", "silu_backward", "tanh_backward", "sigmoid_backward", "mish",
               "mish_backward", "softplus_backward", "logit", "logit_backward", "_softmax_backward_data",
-              "_log_softmax_backward_data"}  # fmt: skip
+              "_log_softmax_backward_data", "_log_softmax", "log_softmax"}  # fmt: skip
 # Which may be 0 below the smallest normal number.
 UNDERFLOWING = {"_softmax", "softmax", "special_softmax"}
 # What eager raises of bad arguments.
 EAGER_ERRORS = (RuntimeError, IndexError, TypeError, ValueError, OverflowError)
 LANES = 64  # as many equal elements as any vector has
 HUGE = 1e15
+MOST = 4096  # elements that are looked at
 
 
 def cancels(op: str) -> bool:
@@ -83,8 +84,11 @@ def _lanes_matter(op: Any, args: list, kwargs: dict) -> bool:
     """Whether eager's kernel of an elementwise operator computes another result in its vectors than
     in what is left of a tensor: of NaN, infinities, zeros and quotients of which no digit is left."""
     tensors = [a for a in pytree.tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor)]
-    if any(t.numel() > 4096 for t in tensors):
-        return False
+    if any(t.numel() > MOST for t in tensors):  # patterns repeat themselves
+        whole = iter(torch.broadcast_tensors(*(t for t in tensors if t.dim())))
+        part = lambda t: next(whole).reshape(-1)[:MOST] if getattr(t, "ndim", 0) else t
+        args, kwargs = pytree.tree_map(part, (args, kwargs))
+        tensors = [a for a in pytree.tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor)]
     zero_dim = all(t.dim() == 0 for t in tensors)
 
     def spread(contiguous: bool) -> list[torch.Tensor]:
@@ -111,6 +115,9 @@ def _order_matters(op: Any, args: list, kwargs: dict) -> bool:
     if not any(_is_special(t) for t in tensors if t.dtype.is_floating_point):
         return False
 
+    if any(_is_wide(t) for t in tensors if t.dtype.is_floating_point and t.numel()):
+        return True  # squares leave the range
+
     def turned(t: Any) -> Any:
         return t.flip(tuple(range(t.dim()))) if isinstance(t, torch.Tensor) else t
 
@@ -119,6 +126,11 @@ def _order_matters(op: Any, args: list, kwargs: dict) -> bool:
         results = op(*pytree.tree_map(change, args), **pytree.tree_map(change, kwargs))
         found.append([r for r in pytree.tree_leaves(results) if isinstance(r, torch.Tensor)])
     return any(not _alike(a, turned(b)) for a, b in zip(*found))
+
+
+def _is_wide(t: torch.Tensor) -> bool:
+    finite = t.double().nan_to_num(0, 0, 0)
+    return bool((finite.max() - finite.min()) > HUGE)
 
 
 def _has_negative_zero(t: Any) -> bool:
