@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import fulgurite
-from bench import compile_times, guards, kernel_compiler, memory, overhead, tracing
+from bench import compile_times, guards, kernel_compiler, memory, models, overhead, tracing
 from bench.contenders import contenders
 
 BENCHES = {
@@ -19,6 +19,7 @@ BENCHES = {
     "compile_times": compile_times.run,
     "kernel_compiler": kernel_compiler.run,
     "tracing": tracing.run,
+    "models": models.run,
     "memory": memory.run,
 }
 

@@ -105,19 +105,19 @@ def llama(layers: int = 2) -> Workload:
     return language_model(LlamaForCausalLM(configuration), 1024, (2, 64))
 
 
-def gpt2(layers: int = 12) -> Workload:
+def gpt2(layers: int = 12, width: int = 96, length: int = 32) -> Workload:
     """As deep as the smallest of OpenAI's, but narrow: tracing and guards know no widths."""
     from transformers import GPT2Config, GPT2LMHeadModel  # noqa: PLC0415  an optional package
 
     configuration = GPT2Config(
         vocab_size=1024,
         n_positions=128,
-        n_embd=96,
+        n_embd=width,
         n_layer=layers,
         bos_token_id=1,
         eos_token_id=2,
     )
-    return language_model(GPT2LMHeadModel(configuration), 1024, (1, 32))
+    return language_model(GPT2LMHeadModel(configuration), 1024, (1, length))
 
 
 def caller(compiled: Callable, inputs: Inputs) -> Callable[[], Any]:
