@@ -21,9 +21,11 @@ std::vector<at::Tensor> run(const CompiledRegion& region, std::vector<at::Tensor
     user_error("{} takes {} tensors, got {}", region.name, region.calls.inputs.size(),
                inputs.size());
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> results;
-  if (!region.code->run(inputs, results)) results = execute(region.calls, std::move(inputs));
-  return results;
+  std::vector<RegionInput> given;
+  for (at::Tensor& input : inputs) given.push_back({&input, false});
+  c10::SmallVector<at::Tensor, 4> results;
+  if (!region.code->run(given, results)) return execute(region.calls, std::move(inputs));
+  return {results.begin(), results.end()};
 }
 
 std::vector<at::Tensor> last_inputs(const CompiledRegion& region) {

@@ -18,11 +18,20 @@ using Refusal = std::string;
 
 using TensorList = c10::ArrayRef<at::Tensor>;
 
+// A tensor that a region is run on. Where it is used for the last time, it may be taken, and its
+// memory written to if nobody else has it.
+struct RegionInput {
+  at::Tensor* tensor = nullptr;
+  bool last = false;
+};
+using RegionInputs = c10::ArrayRef<RegionInput>;
+using RegionResults = c10::SmallVectorImpl<at::Tensor>;
+
 // The code of a region. For any thread.
 struct RegionCode {
-  // One new tensor per result. False, with nothing done, for an input that is not laid out as the
-  // trace says: then the calls of the region run one by one.
-  std::function<bool(TensorList inputs, std::vector<at::Tensor>& results)> run;
+  // Appends one tensor per result. False, with nothing done, for an input that is not laid out as
+  // the trace says: then the calls of the region run one by one.
+  std::function<bool(RegionInputs inputs, RegionResults& results)> run;
   // Nanoseconds of one run on these inputs into memory that is there already: the median of as many
   // as there is time for.
   std::function<double(TensorList inputs, double seconds)> time;
@@ -34,18 +43,29 @@ struct RegionCode {
   int64_t bytes = 0;  // that a run reads and writes, each element once
 };
 
+using RegionCodePointer = std::shared_ptr<const RegionCode>;
+
+// About how long some calls take, in nanoseconds of one core.
+struct Quote {
+  Refusal refusal;      // they cannot be run as one
+  double together = 0;  // as one
+  double apart = 0;     // of one call alone: with what ATen has for it
+};
+
 struct Executor {
   std::string name;
   std::function<Refusal(const Trace&, const Call&)> claims;
 
-  // Of those that run several calls as one region. Calls that it claims are put together as long as
-  // it takes them: `inputs` are what they use, `outputs` what is used of them elsewhere. Null: it
-  // runs each call by itself.
-  std::function<Refusal(const Trace&, std::span<const Call>, c10::ArrayRef<ValueId> inputs,
-                        c10::ArrayRef<ValueId> outputs)>
+  // Of those that run several calls as one region: `inputs` are what the calls use, `outputs` what
+  // is used of them elsewhere. Calls that it claims are put together where that takes less time
+  // than running them apart. Null: it runs each call by itself.
+  std::function<Quote(const Trace&, std::span<const Call>, c10::ArrayRef<ValueId> inputs,
+                      c10::ArrayRef<ValueId> outputs)>
       fuses;
-  // The code of a region that was made of its calls; null where the calls are to run one by one.
-  std::function<std::shared_ptr<const RegionCode>(const Trace&, const Call& region)> lower;
+  // The code of regions that were made of its calls, one each; null where the calls are to run one
+  // by one.
+  std::function<std::vector<RegionCodePointer>(const Trace&, std::span<const Call* const> regions)>
+      lower;
 };
 
 // One decision of the placement, kept for the user to read.

@@ -67,28 +67,35 @@ void pop_result(const Result& result, c10::IValue& value, Environment& env) {
   }
 }
 
-void keep(LastInputs& last, const std::vector<at::Tensor>& inputs) {
+void keep(LastInputs& last, RegionInputs inputs) {
   std::vector<at::Tensor> copies;
-  for (const at::Tensor& input : inputs)
+  for (const RegionInput& input : inputs)
     copies.push_back(
-        at::empty_strided(input.sizes(), input.strides(), input.options()).copy_(input));
+        at::empty_strided(input.tensor->sizes(), input.tensor->strides(), input.tensor->options())
+            .copy_(*input.tensor));
   const std::lock_guard lock(last.mutex);
   last.tensors = std::move(copies);
 }
 
+std::vector<at::Tensor> run_calls(const CompiledRegion& region, RegionInputs inputs) {
+  TORCH_WARN_ONCE(region.name, " runs call by call: an input is not laid out as its trace says");
+  std::vector<at::Tensor> tensors;
+  for (const RegionInput& input : inputs)
+    tensors.push_back(input.last ? std::move(*input.tensor) : *input.tensor);
+  return execute(region.calls, std::move(tensors));
+}
+
 void execute_region(const Instruction& instruction, Environment& env) {
-  std::vector<at::Tensor> inputs, results;
-  inputs.reserve(instruction.operands.size());
-  for (const Operand& operand : instruction.operands) {
-    const SlotUse& use = operand.slots[0];
-    inputs.push_back(use.last ? std::move(env[use.slot]) : env[use.slot]);
-  }
+  c10::SmallVector<RegionInput, 12> inputs;
+  c10::SmallVector<at::Tensor, 4> results;
+  for (const Operand& operand : instruction.operands)
+    inputs.push_back({&env[operand.slots[0].slot], operand.slots[0].last});
   const CompiledRegion& region = *instruction.region;
   if (region.last_inputs) keep(*region.last_inputs, inputs);
-  if (!region.code->run(inputs, results)) {
-    TORCH_WARN_ONCE(region.name, " runs call by call: an input is not laid out as its trace says");
-    results = execute(region.calls, std::move(inputs));
-  }
+  if (!region.code->run(inputs, results))
+    for (at::Tensor& result : run_calls(region, inputs)) results.push_back(std::move(result));
+  for (const RegionInput& input : inputs)
+    if (input.last) input.tensor->reset();
   for (size_t i = 0; i < instruction.results.size(); ++i)
     if (const Slot slot = instruction.results[i].slots[0]; slot != kNoSlot)
       env[slot] = std::move(results[i]);

@@ -76,7 +76,7 @@ struct LastInputs {
 // What an executor made of several calls, and these calls.
 struct CompiledRegion {
   std::string name;
-  std::shared_ptr<const RegionCode> code;
+  RegionCodePointer code;
   Lowered calls;
   std::shared_ptr<LastInputs> last_inputs;  // null: not kept
 };

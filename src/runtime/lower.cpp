@@ -22,6 +22,8 @@ class Lowering {
 
   Lowered run(const std::vector<Call>& calls, const std::vector<ValueId>& inputs,
               const std::vector<ValueId>& outputs) {
+    for (const Executor& executor : options_.executors)
+      if (executor.lower) make_code(executor, calls);
     for (ValueId id : inputs) out_.inputs.push_back(define(id));
     for (const Call& call : calls) add(call);
     for (ValueId id : outputs) out_.outputs.push_back(id == kNoValue ? kNoSlot : slot(id));
@@ -85,21 +87,28 @@ class Lowering {
     return lasting;
   }
 
+  // Of all its regions at once: an executor may compile several at the same time.
+  void make_code(const Executor& executor, const std::vector<Call>& calls) {
+    std::vector<const Call*> regions;
+    for (const Call& call : calls)
+      if (!call.op.aten && !call.gradient && call.executor == executor.name)
+        regions.push_back(&call);
+    if (regions.empty()) return;
+    const auto codes = executor.lower(trace_, regions);
+    for (size_t i = 0; i < regions.size(); ++i) code_.emplace(regions[i], codes.at(i));
+  }
+
   // Null: no executor has code for it.
   std::shared_ptr<const CompiledRegion> region(const Call& call) const {
-    for (const Executor& executor : options_.executors) {
-      if (executor.name != call.executor || !executor.lower) continue;
-      auto code = executor.lower(trace_, call);
-      if (!code) return nullptr;
-      std::vector<ValueId> inputs, outputs;
-      for_each_value(call.args, [&](ValueId id) { inputs.push_back(id); });
-      for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
-      CompiledRegion made{call.op.region, std::move(code),
-                          fulgurite::lower(trace_, call.body, inputs, outputs), nullptr};
-      if (options_.keep_inputs) made.last_inputs = std::make_shared<LastInputs>();
-      return std::make_shared<const CompiledRegion>(std::move(made));
-    }
-    return nullptr;
+    const auto code = code_.find(&call);
+    if (code == code_.end() || !code->second) return nullptr;
+    std::vector<ValueId> inputs, outputs;
+    for_each_value(call.args, [&](ValueId id) { inputs.push_back(id); });
+    for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
+    CompiledRegion made{call.op.region, code->second,
+                        fulgurite::lower(trace_, call.body, inputs, outputs), nullptr};
+    if (options_.keep_inputs) made.last_inputs = std::make_shared<LastInputs>();
+    return std::make_shared<const CompiledRegion>(std::move(made));
   }
 
   static Operand::Kind kind_of(const Call& call, size_t index) {
@@ -189,6 +198,7 @@ class Lowering {
   const Trace& trace_;
   LowerOptions options_;
   Lowered out_;
+  std::unordered_map<const Call*, RegionCodePointer> code_;
   std::unordered_map<ValueId, Slot> slots_;
   std::unordered_set<StorageId> given_, visible_;  // of inputs; of outputs as well
 };

@@ -1,6 +1,7 @@
 """The executor fused_cpu: what it fuses, that it computes what torch does, and its inspection."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -84,6 +85,114 @@ def test_new_shapes_share_machine_code():
     assert len(texts) == 1
 
 
+def operators(compiled):
+    return [
+        [name.partition("::")[2].partition(".")[0] for name in fusion.operators]
+        for _, fusion in fusions(compiled)
+    ]
+
+
+def reasons(compiled):
+    return [d.refusal for d in fulgurite.compile_data(compiled).fusion_decisions if d.refusal]
+
+
+def test_one_call_is_a_fusion_where_that_is_faster():
+    compiled = fulgurite.jit(lambda x: F.gelu(x, approximate="tanh"), **FUSED)
+    x = torch.randn(100, 1001)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), F.gelu(x, approximate="tanh"))
+    assert operators(compiled) == [["gelu"]]
+
+
+@pytest.mark.parametrize(
+    "program, shape",
+    [
+        (lambda x: torch.atan2(x, x), (64, 512)),  # we have none in vectors
+        (lambda x: x + x[0], (20_000, 3)),  # rows of three elements
+    ],
+)
+def test_what_is_faster_with_aten_stays_there(program, shape):
+    compiled = fulgurite.jit(program, **FUSED)
+    x = torch.randn(shape)
+    with torch.no_grad():
+        assert torch.equal(compiled(x), program(x))
+    assert not operators(compiled)
+    alone = [reason for reason in reasons(compiled) if "alone it gains nothing" in reason]
+    assert re.search(r"about \d+\.\d us, with ATen \d+\.\d us", alone[0])
+
+
+def test_a_costly_call_is_not_repeated_for_each_row():
+    def program(x, row):
+        return x * row.cos().sin().exp().log().tanh()
+
+    compiled = fulgurite.jit(program, **FUSED)
+    x, row = torch.randn(1000, 256), torch.rand(256)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x, row), program(x, row))
+    assert not any({"mul", "tanh"} <= set(region) for region in operators(compiled))
+    assert any("as one they take about" in reason for reason in reasons(compiled))
+
+
+def test_a_reduction_to_few_elements_is_left_to_all_cores():
+    compiled = fulgurite.jit(lambda x: (x * 2).sum(), **FUSED)
+    x = torch.ones(1024, 1024)
+    with torch.no_grad():
+        assert compiled(x).item() == 2 * 1024 * 1024
+    assert any("one core" in reason for reason in reasons(compiled))
+    assert not any("sum" in region for region in operators(compiled))
+
+
+def test_calls_that_use_the_same_are_one_fusion():
+    def program(x):
+        return x.cos() * 2, x.sin() * 2
+
+    compiled = fulgurite.jit(program, **FUSED)
+    x = torch.randn(100)
+    with torch.no_grad():
+        for result, wanted in zip(compiled(x), program(x), strict=True):
+            torch.testing.assert_close(result, wanted)
+    assert operators(compiled) == [["cos", "mul", "sin", "mul"]]
+
+
+def dies(x):
+    y = x @ x
+    return (y + 1).relu()
+
+
+def lives(x):
+    y = x @ x
+    return (y + 1).relu(), y
+
+
+def is_seen(x):
+    y = x @ x
+    v = y.view(-1)
+    return (y + 1).relu(), v
+
+
+def is_read_elsewhere(x):
+    y = x @ x
+    return y.t() + y * 2
+
+
+def is_an_argument(x):
+    return (x + 1).relu()
+
+
+@pytest.mark.parametrize("program", [dies, lives, is_seen, is_read_elsewhere, is_an_argument])
+def test_memory_is_written_over_only_where_nobody_sees_it(program):
+    compiled = fulgurite.jit(program, **FUSED)
+    torch.manual_seed(0)
+    x = torch.randn(70, 70)
+    before = x.clone()
+    with torch.no_grad():
+        for _ in range(3):
+            results, wanted = as_tuple(compiled(x)), as_tuple(program(x))
+            for result, value in zip(results, wanted, strict=True):
+                torch.testing.assert_close(result, value)
+    assert torch.equal(x, before) and operators(compiled)
+
+
 def test_calls_that_need_gradients_are_left_to_autograd():
     a, b = torch.randn(4, 5, requires_grad=True), torch.randn(4, 5)
     compiled = fulgurite.jit(gelu_chain, **FUSED)
@@ -98,12 +207,12 @@ def test_a_fusion_can_be_looked_into():
     with torch.no_grad():
         wanted = compiled(a, b)[0]
     fusion = fulgurite.last_traces(compiled)[-1].python_ctx()["fusion0"]
-    assert repr(fusion) == "fusion0 (fused_cpu): (mul, add, gelu, mul)"
-    assert torch.equal(fusion(a, b), wanted)
+    assert repr(fusion) == "fusion0 (fused_cpu): (mul, add, gelu, mul, sub)"
+    assert torch.equal(fusion(a, b)[0], wanted)
     assert "gelu" in str(fusion.last_used) and "store" in str(fusion.last_used)
     assert 'extern "C"' in fusion.last_used.last_cpu_code()
     assert "ret" in fusion.last_used.assembly()
-    assert fusion.last_used.bytes() == 3 * 64 * 100 * 4
+    assert fusion.last_used.bytes() == 4 * 64 * 100 * 4
     assert 0 < fusion.last_used.time(seconds=0.001) < 1
     assert torch.equal(fusion.last_inputs[0], a)
 

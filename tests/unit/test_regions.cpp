@@ -34,9 +34,9 @@ Executor fuser(decltype(Executor::fuses) fuses) {
   return {"fuser", claims, std::move(fuses), nullptr};
 }
 
-Refusal fuse_all(const Trace&, std::span<const Call>, c10::ArrayRef<ValueId>,
-                 c10::ArrayRef<ValueId>) {
-  return "";
+Quote fuse_all(const Trace&, std::span<const Call>, c10::ArrayRef<ValueId>,
+               c10::ArrayRef<ValueId>) {
+  return {};
 }
 
 // The names of a placed trace's calls, with those in regions in brackets.
@@ -149,8 +149,8 @@ TEST_CASE("writes to inputs come after all regions") {
 
 TEST_CASE("the executor has the last word, and says why") {
   std::vector<Decision> decisions;
-  const auto at_most_two = [](const Trace&, std::span<const Call> calls, auto, auto) -> Refusal {
-    return calls.size() > 2 ? "three are many" : "";
+  const auto at_most_two = [](const Trace&, std::span<const Call> calls, auto, auto) -> Quote {
+    return {.refusal = calls.size() > 2 ? "three are many" : ""};
   };
   CHECK(placed([](const at::Tensor& x) -> Tensors { return {((x + 1) * x).relu().neg()}; },
                at_most_two, &decisions) == "fusion0[add mul] fusion1[relu neg]");
@@ -160,6 +160,40 @@ TEST_CASE("the executor has the last word, and says why") {
   REQUIRE(refused != decisions.end());
   CHECK(refused->call.find("relu") != std::string::npos);
   CHECK(refused->call.find("with") != std::string::npos);
+}
+
+TEST_CASE("calls are put together where that takes less time") {
+  // Two calls take 2000 ns as one, any others half of what they take apart.
+  const auto quote = [](const Trace&, std::span<const Call> calls, auto, auto) -> Quote {
+    const auto count = static_cast<double>(calls.size());
+    return {.refusal = "", .together = count == 2 ? 2300 : 500 * count, .apart = 1000};
+  };
+  std::vector<Decision> decisions;
+  CHECK(placed([](const at::Tensor& x) -> Tensors { return {x.relu()}; }, quote) ==
+        "fusion0[relu]");
+  CHECK(placed([](const at::Tensor& x) -> Tensors { return {x.relu().neg()}; }, quote,
+               &decisions) == "fusion0[relu] fusion1[neg]");
+  CHECK(std::ranges::any_of(decisions, [](const Decision& d) {
+    return d.refusal == "as one they take about 2.3 us, apart 1.0 us";
+  }));
+}
+
+TEST_CASE("one call that gains nothing stays as it is, and it is said why") {
+  const auto quote = [](const Trace&, std::span<const Call>, auto, auto) -> Quote {
+    return {.refusal = "", .together = 1500, .apart = 1200};
+  };
+  std::vector<Decision> decisions;
+  CHECK(placed([](const at::Tensor& x) -> Tensors { return {x.t().relu()}; }, quote, &decisions) ==
+        "t relu");
+  CHECK(std::ranges::any_of(decisions, [](const Decision& d) {
+    return d.refusal == "alone it gains nothing: it takes about 1.5 us, with ATen 1.2 us";
+  }));
+}
+
+TEST_CASE("calls of one shape that use the same are one region") {
+  CHECK(placed([](const at::Tensor& x) -> Tensors { return {x + 1, x * 2}; }) ==
+        "fusion0[add mul]");
+  CHECK(placed([](const at::Tensor& x) -> Tensors { return {x + 1, x.t() * 2}; }) == "add t mul");
 }
 
 TEST_CASE("a plan runs the code of a region, and its calls where the code declines") {
@@ -172,13 +206,13 @@ TEST_CASE("a plan runs the code of a region, and its calls where the code declin
   set_outputs(trace, {product});
   bool declines = false;
   Executor executor = fuser(fuse_all);
-  executor.lower = [&](const Trace&, const Call&) {
+  executor.lower = [&](const Trace&, std::span<const Call* const> regions) {
     auto code = std::make_shared<RegionCode>();
-    code->run = [&](TensorList, std::vector<at::Tensor>& results) {
+    code->run = [&](RegionInputs, RegionResults& results) {
       if (!declines) results.push_back(at::full({2}, 7.0f));
       return !declines;
     };
-    return code;
+    return std::vector<RegionCodePointer>(regions.size(), code);
   };
   const Executor executors[] = {executor};
   const Plan plan(place(trace, executors), {.executors = executors});

@@ -3,7 +3,7 @@
 namespace fulgurite {
 
 Executor aten_executor() {
-  return {"aten", [](const Trace&, const Call&) { return Refusal(); }};
+  return {.name = "aten", .claims = [](const Trace&, const Call&) { return Refusal(); }};
 }
 
 }  // namespace fulgurite

@@ -2,6 +2,7 @@
 
 #include "codegen/jit/compile.h"
 #include "codegen/loops/lower.h"
+#include "executors/fused_cpu/cost.h"
 #include "executors/fused_cpu/region_kernel.h"
 
 namespace fulgurite {
@@ -18,18 +19,25 @@ Refusal claims(const Trace& trace, const Call& call) {
   return refuse_in_loops(trace, call);
 }
 
-Refusal fuses(const Trace& trace, std::span<const Call> calls, c10::ArrayRef<ValueId> inputs,
-              c10::ArrayRef<ValueId> outputs) {
+Quote fuses(const Trace& trace, std::span<const Call> calls, c10::ArrayRef<ValueId> inputs,
+            c10::ArrayRef<ValueId> outputs) {
+  Quote quote;
   auto made = lower_region(trace, calls, inputs, outputs);
-  if (auto* refusal = std::get_if<Refusal>(&made)) return std::move(*refusal);
-  return "";
+  const auto* program = std::get_if<LoopProgram>(&made);
+  if (calls.size() == 1) quote.apart = aten_nanoseconds(trace, calls[0], program);
+  if (program) {
+    quote.refusal = refuse_on_cores(*program);
+    quote.together = kernel_nanoseconds(*program, default_target().vector_bytes);
+  } else {
+    quote.refusal = std::get<Refusal>(std::move(made));
+  }
+  return quote;
 }
 
-std::shared_ptr<const RegionCode> lower(const Trace& trace, const Call& region) {
-  std::shared_ptr<const RegionKernel> kernel = region_kernel(trace, region);
+RegionCodePointer code_of(const RegionKernelPointer& kernel) {
   if (!kernel) return nullptr;
   auto code = std::make_shared<RegionCode>();
-  code->run = [kernel](TensorList inputs, std::vector<at::Tensor>& results) {
+  code->run = [kernel](RegionInputs inputs, RegionResults& results) {
     return run(*kernel, inputs, results);
   };
   code->time = [kernel](TensorList inputs, double seconds) {
@@ -40,6 +48,13 @@ std::shared_ptr<const RegionCode> lower(const Trace& trace, const Call& region) 
   code->assembly = [kernel] { return assembly(*kernel->kernel); };
   code->bytes = kernel->bytes;
   return code;
+}
+
+std::vector<RegionCodePointer> lower(const Trace& trace, std::span<const Call* const> regions) {
+  std::vector<RegionCodePointer> codes;
+  for (const RegionKernelPointer& kernel : region_kernels(trace, regions))
+    codes.push_back(code_of(kernel));
+  return codes;
 }
 
 }  // namespace

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <thread>
+#include <unordered_map>
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
 
 #include "base/error.h"
 #include "codegen/loops/lower.h"
@@ -52,14 +56,15 @@ bool is_laid_out(const at::Tensor& tensor, const TensorType& type) {
 constexpr int64_t kBytesOfOneThread = int64_t{1} << 17;
 constexpr int64_t kChunksPerThread = 4;
 
-void run_on_threads(const RegionKernel& region, const std::vector<void*>& pointers) {
+void run_on_threads(const RegionKernel& region, void* const* pointers) {
   const BoundLoops& loops = region.layout;
   const KernelFunction kernel = region.kernel->function<std::remove_pointer_t<KernelFunction>>();
   if (loops.places == 0) return;
   KernelArgs args = loops.args();
-  args.pointers = pointers.data();
+  args.pointers = pointers;
+  if (region.bytes < kBytesOfOneThread) return kernel(&args, 0, loops.places);
   const int threads = at::in_parallel_region() ? 1 : at::get_num_threads();
-  if (threads == 1 || region.bytes < kBytesOfOneThread) return kernel(&args, 0, loops.places);
+  if (threads == 1) return kernel(&args, 0, loops.places);
   const int64_t wanted =
       (loops.places + threads * kChunksPerThread - 1) / (threads * kChunksPerThread);
   const int64_t size = (wanted + loops.grain - 1) / loops.grain * loops.grain;
@@ -68,22 +73,71 @@ void run_on_threads(const RegionKernel& region, const std::vector<void*>& pointe
   });
 }
 
-// With new tensors for the results.
-std::vector<void*> pointers(const RegionKernel& kernel, TensorList inputs,
-                            std::vector<at::Tensor>& results) {
-  c10::SmallVector<void*, 12> data;
-  for (const at::Tensor& input : inputs) data.push_back(const_cast<void*>(input.const_data_ptr()));
-  results.reserve(kernel.outputs.size());
-  for (const TensorType& type : kernel.outputs) {
-    results.push_back(at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype));
-    data.push_back(results.back().mutable_data_ptr());
-  }
-  return pointers_of(kernel.program, data);
+using Pointers = c10::SmallVector<void*, 16>;
+
+// One per access.
+Pointers pointers_of(const RegionKernel& kernel, c10::ArrayRef<void*> data) {
+  Pointers pointers;
+  const auto add = [&](const Access& access) {
+    const auto bytes = access.offset * static_cast<int64_t>(c10::elementSize(access.dtype));
+    pointers.push_back(static_cast<char*>(data[access.buffer]) + bytes);
+  };
+  for (const Access& load : kernel.program.loads) add(load);
+  for (const Store& store : kernel.program.stores) add(store.access);
+  return pointers;
 }
 
-}  // namespace
+at::Tensor new_tensor(const TensorType& type) {
+  return at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype);
+}
 
-std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call& region) {
+// Nobody else sees the tensor or its memory, and a new one would be just so.
+bool is_free(const at::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&
+         tensor.storage_offset() == 0 && tensor.storage().nbytes() == tensor.nbytes() &&
+         !tensor.unsafeGetTensorImpl()->autograd_meta() &&
+         tensor.is_inference() == c10::InferenceMode::is_enabled();
+}
+
+at::Tensor result(const RegionKernel& kernel, size_t output, RegionInputs inputs) {
+  for (int32_t i : kernel.written_over[output])
+    if (inputs[i].last && inputs[i].tensor->defined() && is_free(*inputs[i].tensor))
+      return std::move(*inputs[i].tensor);
+  return new_tensor(kernel.outputs[output]);
+}
+
+bool is_gathered(const LoopProgram& program, int32_t load) {
+  return std::ranges::any_of(program.statements.nodes(), [&](const ScalarNode& node) {
+    return node.prim == Prim::Load && node.at == load && (node.args[0] >= 0 || node.args[1] >= 0);
+  });
+}
+
+bool have_one_layout(const TensorType& a, const TensorType& b) {
+  return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && a.conj == b.conj &&
+         a.neg == b.neg;
+}
+
+// A row is read again after results of it were written.
+void find_written_over(RegionKernel& kernel) {
+  const LoopProgram& program = kernel.program;
+  kernel.written_over.resize(kernel.outputs.size());
+  if (program.reduced) return;
+  for (const Store& store : program.stores) {
+    const size_t output = store.access.buffer - program.inputs;
+    for (int32_t i = 0; i < program.inputs; ++i) {
+      bool fits = have_one_layout(kernel.inputs[i], kernel.outputs[output]);
+      for (size_t k = 0; fits && k < program.loads.size(); ++k) {
+        const Access& load = program.loads[k];
+        if (load.buffer != i) continue;
+        fits = load.strides == store.access.strides && load.offset == store.access.offset &&
+               !is_gathered(program, static_cast<int32_t>(k));
+      }
+      if (fits) kernel.written_over[output].push_back(i);
+    }
+  }
+}
+
+std::shared_ptr<RegionKernel> without_code(const Trace& trace, const Call& region) {
   std::vector<ValueId> inputs, outputs;
   for_each_value(region.args, [&](ValueId id) { inputs.push_back(id); });
   for_each_value(region.results, [&](ValueId id) { outputs.push_back(id); });
@@ -92,22 +146,66 @@ std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call
     internal_error("{} is no loop program: {}", region.op.region, *refusal);
   auto result = std::make_shared<RegionKernel>();
   result->program = std::get<LoopProgram>(std::move(made));
-  const std::string symbol = symbol_of(result->program);
-  const CpuTarget& target = default_target();
-  result->kernel =
-      compile_kernel(print_cpu(result->program, symbol, target.vector_bytes), symbol, target);
-  if (!result->kernel) return nullptr;
+  result->symbol = symbol_of(result->program);
+  result->text = print_cpu(result->program, result->symbol, default_target().vector_bytes);
   result->layout = layout_of(result->program, cache_bytes());
   result->bytes = result->program.bytes();
   for (ValueId id : inputs) result->inputs.push_back(type_of(trace, id));
   for (ValueId id : outputs) result->outputs.push_back(type_of(trace, id));
+  find_written_over(*result);
   return result;
 }
 
-bool run(const RegionKernel& kernel, TensorList inputs, std::vector<at::Tensor>& results) {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (!is_laid_out(inputs[i], kernel.inputs[i])) return false;
-  run_on_threads(kernel, pointers(kernel, inputs, results));
+// Of each text, in the order given. Throws what the first that failed threw.
+std::vector<KernelPointer> compile_all(const std::vector<const RegionKernel*>& kernels) {
+  std::vector<KernelPointer> compiled(kernels.size());
+  std::vector<std::exception_ptr> failures(kernels.size());
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  parallel_chunks(static_cast<int64_t>(kernels.size()), std::max(1, cores), [&](int64_t i) {
+    try {
+      compiled[i] = compile_kernel(kernels[i]->text, kernels[i]->symbol);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+  return compiled;
+}
+
+}  // namespace
+
+std::vector<RegionKernelPointer> region_kernels(const Trace& trace,
+                                                std::span<const Call* const> regions) {
+  std::vector<std::shared_ptr<RegionKernel>> made;
+  std::vector<const RegionKernel*> distinct;
+  std::unordered_map<std::string_view, size_t> number_of;  // of a text
+  for (const Call* region : regions) {
+    made.push_back(without_code(trace, *region));
+    if (number_of.emplace(made.back()->text, distinct.size()).second)
+      distinct.push_back(made.back().get());
+  }
+  const std::vector<KernelPointer> compiled = compile_all(distinct);
+  std::vector<RegionKernelPointer> result;
+  for (const auto& kernel : made) {
+    kernel->kernel = compiled[number_of.at(kernel->text)];
+    result.push_back(kernel->kernel ? kernel : nullptr);
+  }
+  return result;
+}
+
+bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results) {
+  Pointers data;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& tensor = *inputs[i].tensor;
+    if (!is_laid_out(tensor, kernel.inputs[i])) return false;
+    data.push_back(const_cast<void*>(tensor.const_data_ptr()));
+  }
+  for (size_t i = 0; i < kernel.outputs.size(); ++i) {
+    results.push_back(result(kernel, i, inputs));
+    data.push_back(results.back().mutable_data_ptr());
+  }
+  run_on_threads(kernel, pointers_of(kernel, data).data());
   return true;
 }
 
@@ -118,13 +216,19 @@ double time(const RegionKernel& kernel, TensorList inputs, double seconds) {
       user_error("input {} is not laid out as the region has it: {}", i,
                  print_type(kernel.inputs[i]));
   std::vector<at::Tensor> results;
-  const std::vector<void*> bound = pointers(kernel, inputs, results);
-  run_on_threads(kernel, bound);
+  Pointers data;
+  for (const at::Tensor& input : inputs) data.push_back(const_cast<void*>(input.const_data_ptr()));
+  for (const TensorType& type : kernel.outputs) {
+    results.push_back(new_tensor(type));
+    data.push_back(results.back().mutable_data_ptr());
+  }
+  const Pointers bound = pointers_of(kernel, data);
+  run_on_threads(kernel, bound.data());
   std::vector<double> taken;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
     const auto start = Clock::now();
-    run_on_threads(kernel, bound);
+    run_on_threads(kernel, bound.data());
     taken.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
   } while (Clock::now() < end);
   std::nth_element(taken.begin(), taken.begin() + taken.size() / 2, taken.end());

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -15,18 +17,24 @@ namespace fulgurite {
 
 struct RegionKernel {
   LoopProgram program;
+  std::string symbol, text;
   KernelPointer kernel;
   std::vector<TensorType> inputs, outputs;
   BoundLoops layout;  // without pointers
   int64_t bytes = 0;  // that a run reads and writes
+  // Of each output: inputs of its type that are read at the very places where it is written, and so
+  // may be written over.
+  std::vector<c10::SmallVector<int32_t, 2>> written_over;
 };
+using RegionKernelPointer = std::shared_ptr<const RegionKernel>;
 
-// Compiles the region's loop program; null where there is no compiler. Throws InternalError for
-// calls that do not make a loop program.
-std::shared_ptr<const RegionKernel> region_kernel(const Trace& trace, const Call& region);
+// Compiles the loop programs of regions, equal texts once, and on all cores; null where there is no
+// compiler. Throws InternalError for calls that do not make a loop program.
+std::vector<RegionKernelPointer> region_kernels(const Trace& trace,
+                                                std::span<const Call* const> regions);
 
 // See RegionCode.
-bool run(const RegionKernel& kernel, TensorList inputs, std::vector<at::Tensor>& results);
+bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results);
 double time(const RegionKernel& kernel, TensorList inputs, double seconds);
 
 }  // namespace fulgurite

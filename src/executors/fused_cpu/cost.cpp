@@ -1,0 +1,316 @@
+#include "executors/fused_cpu/cost.h"
+
+#include <algorithm>
+#include <array>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "codegen/loops/cpu_types.h"
+#include "codegen/loops/lower.h"
+#include "codegen/loops/prelude/prelude.h"
+#include "ops/facts.h"
+
+namespace fulgurite {
+namespace {
+
+// Nanoseconds.
+constexpr double kKernelCall = 300, kAtenCall = 900;
+constexpr double kPerByte = 0.02;  // of what no more is known about
+constexpr double kByLanes = 10;    // a function of the C library, lane by lane
+
+// Of one element in f32, in our vectors and in ATen's.
+struct FunctionCost {
+  double ours = 0.5, aten = 1.2;
+};
+
+FunctionCost cost_of(Function f) {
+  switch (f) {
+    case Function::ceil:
+    case Function::floor:
+    case Function::trunc:
+    case Function::nearbyint:
+      return {0.02, 0.02};
+    case Function::sqrt:
+      return {0.1, 0.1};
+    case Function::exp:
+    case Function::exp2:
+    case Function::exp_negative:
+      return {0.2, 0.3};
+    case Function::expm1:
+      return {0.26, 0.1};
+    case Function::sigmoid:
+    case Function::silu:
+      return {0.24, 0.41};
+    case Function::erf:
+      return {0.6, 0.45};
+    case Function::tanh:
+    case Function::gelu_tanh:
+      return {0.4, 1.6};
+    case Function::pow:
+    case Function::atan:
+      return {0.8, 2.4};
+    case Function::nextafter:
+      return {0.8, 0.45};
+    case Function::asinh:
+      return {1, 18};
+    case Function::acosh:
+      return {1, 4};
+    default:
+      return {};
+  }
+}
+
+bool is_wide(c10::ScalarType dtype) { return c10::elementSize(dtype) == 8; }
+bool is_narrow_float(c10::ScalarType dtype) {
+  return dtype == c10::ScalarType::Half || dtype == c10::ScalarType::BFloat16;
+}
+
+// How often statements are computed.
+class Counts {
+ public:
+  explicit Counts(const LoopProgram& program) : program_(program) {
+    const int32_t first_inner = program.rank() - std::max(1, program.reduced);
+    for (const ScalarNode& node : program.statements.nodes()) {
+      uint64_t loops = 0;
+      for (int32_t arg : node.args)
+        if (arg >= 0) loops |= loops_[arg];
+      if (node.prim == Prim::Index) loops |= uint64_t{1} << node.at;
+      if (node.prim == Prim::Reduced) loops = kept_mask();
+      if (node.prim == Prim::Load)
+        for (int32_t d = 0; d < program.rank(); ++d)
+          if (program.loads[node.at].strides[d] != 0) loops |= uint64_t{1} << d;
+      loops_.push_back(loops);
+      inner_.push_back(loops >> first_inner != 0);
+    }
+    for (int32_t d = 0; d < program.rank(); ++d) {
+      all_ *= static_cast<double>(program.sizes[d]);
+      if (d < first_inner) rows_ *= static_cast<double>(program.sizes[d]);
+    }
+    find_passes();
+  }
+
+  double all() const { return all_; }
+  double rows() const { return rows_; }  // of the innermost loop, or of the reduced ones
+  int32_t passes() const { return passes_; }
+  // Each statement once for each place at which it differs.
+  double fewest(int32_t i) const {
+    double count = 1;
+    for (int32_t d = 0; d < program_.rank(); ++d)
+      if (loops_[i] >> d & 1) count *= static_cast<double>(program_.sizes[d]);
+    return count;
+  }
+  double computed(int32_t i) const { return inner_[i] ? all_ * times_[i] : rows_; }
+
+ private:
+  uint64_t kept_mask() const { return (uint64_t{1} << program_.kept()) - 1; }
+
+  // A row is gone through once for each pass of reductions, and once for its results; there a
+  // costly statement of the pass before is read again if it is kept in the memory of a result.
+  void find_passes() {
+    const size_t count = inner_.size();
+    times_.assign(count, 0);
+    for (const Reduction& r : program_.reductions) passes_ = std::max(passes_, r.pass + 1);
+    std::vector<bool> before(count, false);
+    for (int32_t pass = 0; pass <= passes_; ++pass) {
+      std::vector<bool> needed(count, false);
+      for (const Reduction& r : program_.reductions)
+        if (r.pass == pass && !r.sampled) needed[r.statement] = true;
+      if (pass == passes_)
+        for (const Store& store : program_.stores) needed[store.statement] = true;
+      for (size_t i = count; i-- > 0;) {
+        if (!needed[i]) continue;
+        const ScalarNode& node = program_.statements[static_cast<int32_t>(i)];
+        const bool kept = pass == passes_ && pass > 0 && before[i] && node.prim == Prim::Call;
+        if (kept) continue;
+        times_[i] += 1;
+        for (int32_t arg : node.args)
+          if (arg >= 0) needed[arg] = true;
+      }
+      before = std::move(needed);
+    }
+  }
+
+  const LoopProgram& program_;
+  std::vector<uint64_t> loops_;  // over which a statement varies
+  std::vector<bool> inner_;      // by more than the row
+  std::vector<int32_t> times_;   // in a row
+  double all_ = 1, rows_ = 1;
+  int32_t passes_ = 0;
+};
+
+double memory_nanoseconds(const LoopProgram& program) {
+  constexpr int64_t kNear = int64_t{1} << 20, kFar = int64_t{24} << 20;
+  const int64_t bytes = program.bytes();
+  const double rate = bytes <= kNear ? 0.015 : bytes <= kFar ? 0.03 : 0.1;
+  return static_cast<double>(bytes) * rate;
+}
+
+bool is_narrow(const LoopProgram& program) {
+  const auto narrow = [](const Access& access) { return is_narrow_float(access.dtype); };
+  return std::ranges::any_of(program.loads, narrow) ||
+         std::ranges::any_of(program.stores, [&](const Store& s) { return narrow(s.access); });
+}
+
+// One that goes to another line of memory for each lane.
+double strided_nanoseconds(const LoopProgram& program, const Access& access, double places) {
+  constexpr int64_t kShort = 4;
+  const int64_t stride = std::abs(access.strides[program.lane_dimension()]);
+  if (stride <= 1) return 0;
+  if (stride <= kShort) return 0.1 * places;
+  return (program.bytes() <= int64_t{1} << 20 ? 0.6 : 10) * places;
+}
+
+double of_statement(const ScalarNode& node, int vector_bytes) {
+  const double width = is_wide(node.dtype) ? 2 : 1;
+  switch (node.prim) {
+    case Prim::Constant:
+    case Prim::Reduced:
+    case Prim::Count:
+      return 0;
+    case Prim::Load:
+      return node.args[0] >= 0 || node.args[1] >= 0 ? 0.6 : 0.01 * width;
+    case Prim::Div:
+      return (c10::isFloatingType(node.dtype) ? 0.08 : 1) * width;
+    case Prim::Rem:
+      return width;
+    case Prim::Call: {
+      const auto f = static_cast<Function>(node.at);
+      const FunctionCost cost = cost_of(f);
+      if (cost.ours <= 0.1) return cost.ours * width;
+      const std::string piece = fmt::format("{}_{}", vector_name(node.dtype), name_of(f));
+      if (!find_piece(piece, vector_bytes == 64)) return kByLanes;
+      return cost.ours * (width > 1 ? 2.5 : 1);
+    }
+    default:
+      return 0.015 * width;
+  }
+}
+
+double of_statement_in_aten(const ScalarNode& node) {
+  const double width = is_wide(node.dtype) ? 2.5 : 1;
+  if (node.prim == Prim::Call) return cost_of(static_cast<Function>(node.at)).aten * width;
+  if (node.prim == Prim::Load && (node.args[0] >= 0 || node.args[1] >= 0)) return 0.6;
+  if (node.prim == Prim::Div || node.prim == Prim::Rem)
+    return c10::isFloatingType(node.dtype) ? 0.08 * width : width;
+  return 0;
+}
+
+bool finds_extremes(const LoopProgram& program) {
+  return std::ranges::any_of(program.reductions, [](const Reduction& r) {
+    return r.kind == ReductionKind::Maximum || r.kind == ReductionKind::Minimum;
+  });
+}
+
+// Whole vectors and parts of them; of columns, those that lie side by side.
+double loop_nanoseconds(const LoopProgram& program, const Counts& counts, int vector_bytes) {
+  const int lanes = lanes_of(program, vector_bytes);
+  const bool narrow = is_narrow(program);
+  if (program.columns) {
+    constexpr int kVectors = 4;
+    const int64_t columns = program.sizes[program.kept() - 1];
+    const int64_t group = kVectors * lanes;
+    const double others = counts.all() / static_cast<double>(std::max<int64_t>(1, columns));
+    const double parts = columns % group ? 1 : 0;
+    return others * std::max(1, counts.passes()) *
+           (static_cast<double>(columns / group) * 1.5 + parts * 12);
+  }
+  const int64_t inner = program.sizes.back();
+  const bool parts = inner % lanes != 0;
+  if (program.reduced) {
+    const double part = parts ? (narrow ? 20 : 4) : 2;
+    const double gone_through = counts.passes() + 1;
+    double inner_rows = counts.all() / static_cast<double>(std::max<int64_t>(1, inner));
+    return inner_rows * gone_through * part +
+           (finds_extremes(program) ? 0.05 * counts.all() + 5 * counts.rows() : 0);
+  }
+  return program.rank() > 1 ? counts.rows() * (parts ? 14 : 8) : 0;
+}
+
+double aten_loop_nanoseconds(const LoopProgram& program, const Counts& counts) {
+  if (program.reduced && !program.columns)
+    return counts.rows() * (counts.passes() > 1 ? 20 : 3) +
+           (finds_extremes(program) ? 0.01 * counts.all() : 0);
+  if (!program.reduced && program.rank() > 1)
+    return counts.rows() * 3 + (is_narrow(program) ? 0.1 * counts.all() : 0);
+  return 0;
+}
+
+// Elements in another order and nothing else, which ATen has a kernel for.
+bool only_moves(const LoopProgram& program) {
+  return program.loads.size() == 1 && program.stores.size() == 1 && program.reductions.empty() &&
+         program.loads[0].dtype == program.stores[0].access.dtype &&
+         program.statements[program.stores[0].statement].prim == Prim::Load;
+}
+
+double strides_nanoseconds(const LoopProgram& program, double places) {
+  double total = 0;
+  for (const Access& load : program.loads) total += strided_nanoseconds(program, load, places);
+  for (const Store& store : program.stores)
+    if (!store.per_row) total += strided_nanoseconds(program, store.access, places);
+  return total;
+}
+
+double aten_kernel_nanoseconds(const LoopProgram& program) {
+  const Counts counts(program);
+  double computed = 0;
+  for (int32_t i = 0; i < program.statements.size(); ++i)
+    computed += of_statement_in_aten(program.statements[i]) * counts.fewest(i);
+  double strided = strides_nanoseconds(program, counts.all());
+  if (only_moves(program)) strided = std::min(strided, 0.5 * counts.all());
+  return std::max(memory_nanoseconds(program), computed) + strided +
+         aten_loop_nanoseconds(program, counts);
+}
+
+int64_t bytes_of(const TensorType& type) {
+  return numel(type) * static_cast<int64_t>(c10::elementSize(type.dtype));
+}
+
+}  // namespace
+
+double kernel_nanoseconds(const LoopProgram& program, int vector_bytes) {
+  const Counts counts(program);
+  double computed = 0;
+  for (int32_t i = 0; i < program.statements.size(); ++i)
+    computed += of_statement(program.statements[i], vector_bytes) * counts.computed(i);
+  return kKernelCall + std::max(memory_nanoseconds(program), computed) +
+         strides_nanoseconds(program, counts.all()) +
+         loop_nanoseconds(program, counts, vector_bytes);
+}
+
+std::string refuse_on_cores(const LoopProgram& program) {
+  constexpr int64_t kFewest = 4, kMuch = int64_t{1} << 20, kColumnsPerChunk = 64;
+  if (!program.reduced || program.bytes() < kMuch) return "";
+  const int64_t chunks = program.columns ? program.places() / kColumnsPerChunk : program.places();
+  if (chunks >= kFewest) return "";
+  return fmt::format("{} bytes are reduced to {} elements, which one core does by itself",
+                     program.bytes(), program.places());
+}
+
+double aten_nanoseconds(const Trace& trace, const Call& call, const LoopProgram* program) {
+  if (call.op.aten && facts_of(*call.op.aten).is_view) return 0;
+  if (!call.body.empty()) {
+    double total = 0;
+    for (const Call& inner : call.body) total += aten_nanoseconds(trace, inner);
+    return total;
+  }
+  if (program) return kAtenCall + aten_kernel_nanoseconds(*program);
+  c10::SmallVector<ValueId, 8> inputs, outputs;
+  double bytes = 0;
+  for_each_value(call.args, [&](ValueId id) {
+    if (std::ranges::find(inputs, id) != inputs.end()) return;
+    inputs.push_back(id);
+    bytes += static_cast<double>(bytes_of(type_of(trace, id)));
+  });
+  for_each_value(call.results, [&](ValueId id) {
+    outputs.push_back(id);
+    bytes += static_cast<double>(bytes_of(type_of(trace, id)));
+  });
+  const auto made = lower_region(trace, {&call, 1}, inputs, outputs);
+  if (const auto* lowered = std::get_if<LoopProgram>(&made))
+    return kAtenCall + aten_kernel_nanoseconds(*lowered);
+  return kAtenCall + kPerByte * bytes;
+}
+
+}  // namespace fulgurite

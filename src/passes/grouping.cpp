@@ -1,0 +1,300 @@
+#include "passes/grouping.h"
+
+#include <algorithm>
+#include <queue>
+
+#include <fmt/format.h>
+
+#include "ir/number_argument.h"
+#include "ops/facts.h"
+
+namespace fulgurite {
+namespace {
+
+// Every attempt to add a call looks at the whole region.
+constexpr size_t kMostCalls = 64;
+
+// A kernel of one call alone has to be compiled for what it gains.
+constexpr double kWorthCompiling = 0.9;
+
+// Estimates that differ by less are the same.
+constexpr double kSame = 1.01;
+
+// Numbers of the trace stay with who reads them out of their tensors.
+bool takes_number_of_trace(const Call& call) {
+  if (!call.op.aten) return false;
+  const auto& arguments = call.op.aten->schema().arguments();
+  for (size_t i = 0; i < call.args.size(); ++i)
+    if (call.args[i].kind != Arg::Kind::Constant &&
+        (takes_number(arguments[i]) || takes_numbers(arguments[i])))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+Grouping::Grouping(const Trace& trace, const Executor& executor, std::vector<Decision>* decisions)
+    : trace_(trace), executor_(executor), decisions_(decisions), text_(trace) {
+  const auto count = static_cast<int32_t>(trace.calls.size());
+  end_ = trace.epilogue >= 0 ? trace.epilogue : count;
+  maker_.assign(trace.values.size(), -1);
+  used_at_.resize(trace.values.size());
+  is_output_.resize(trace.values.size());
+  for (int32_t i = 0; i < count; ++i) {
+    const Call& call = trace.calls[i];
+    for_each_value(call.args, [&](ValueId id) { used_at_[id].push_back(i); });
+    for_each_value(call.results, [&](ValueId id) { maker_[id] = i; });
+    is_view_.push_back(call.op.aten && facts_of(*call.op.aten).is_view);
+  }
+  for (ValueId id : trace.outputs) is_output_[id] = true;
+  run();
+}
+
+void Grouping::run() {
+  int32_t segment = 0;
+  for (int32_t i = 0; i < end_; ++i) {
+    const Call& call = trace_.calls[i];
+    const bool barrier = has_effect(call) || !call.retyped.empty();
+    if (barrier) ++segment;
+    add(i, segment, !barrier && call.executor == executor_.name && !takes_number_of_trace(call));
+    if (barrier) ++segment;
+    if (units_.back().fusable) join(i);
+  }
+  keep_what_gains();
+}
+
+void Grouping::add(int32_t i, int32_t segment, bool fusable) {
+  Unit unit{.members = {i}, .segment = segment, .fusable = fusable};
+  if (fusable && !is_view_[i]) {
+    Quote alone = quote(unit.members);
+    unit.apart = alone.apart;
+    unit.as_one = alone.together;
+    unit.refusal = std::move(alone.refusal);
+    unit.is_region = unit.refusal.empty() && unit.as_one < kWorthCompiling * unit.apart;
+  }
+  units_.push_back(std::move(unit));
+  unit_of_.push_back(i);
+}
+
+// With those that make what the call uses, the latest first; then with the latest that uses the
+// same.
+void Grouping::join(int32_t i) {
+  std::set<int32_t, std::greater<>> makers, others;
+  for_each_maker(i, [&](int32_t maker) { makers.insert(maker); });
+  for (int32_t maker : makers) merge(unit_of_[maker], unit_of_[i]);
+  if (is_view_[i]) return;
+  for_each_value(trace_.calls[i].args, [&](ValueId id) {
+    for (int32_t user : used_at_[id])
+      if (user < i && !is_view_[user] && units_[unit_of_[user]].fusable && have_one_shape(user, i))
+        others.insert(user);
+  });
+  for (int32_t other : others)
+    if (merge(unit_of_[other], unit_of_[i])) return;
+}
+
+bool Grouping::have_one_shape(int32_t a, int32_t b) const {
+  const auto first = [&](int32_t call) {
+    for (const Arg& result : trace_.calls[call].results)
+      if (!result.values.empty()) return result.values[0];
+    return kNoValue;
+  };
+  const ValueId x = first(a), y = first(b);
+  return x != kNoValue && y != kNoValue && type_of(trace_, x).sizes == type_of(trace_, y).sizes;
+}
+
+bool Grouping::merge(int32_t into, int32_t from) {
+  Unit &a = units_[into], &b = units_[from];
+  if (into == from || !a.fusable || !b.fusable || a.segment != b.segment) return false;
+  if (a.members.size() + b.members.size() > kMostCalls) return false;
+  Unit merged{.segment = a.segment, .fusable = true, .apart = a.apart + b.apart};
+  std::merge(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(),
+             std::back_inserter(merged.members));
+  Refusal refusal;
+  if (depends_through_others(into, from) || depends_through_others(from, into)) {
+    refusal = "a call between them depends on one and is used by the other";
+  } else if (computing(merged.members) > 0) {
+    Quote offer = quote(merged.members);
+    merged.is_region = true;
+    merged.as_one = offer.together;
+    refusal = std::move(offer.refusal);
+    const double now = a.nanoseconds() + b.nanoseconds();
+    if (refusal.empty() && offer.together > now * kSame)
+      refusal = fmt::format("as one they take about {:.1f} us, apart {:.1f} us",
+                            offer.together * 1e-3, now * 1e-3);
+  }
+  const bool taken = refusal.empty();
+  note(b.members.front(), a.members.back(), std::move(refusal));
+  if (!taken) return false;
+  for (int32_t i : b.members) unit_of_[i] = into;
+  b.members.clear();
+  a = std::move(merged);
+  return true;
+}
+
+Quote Grouping::quote(const std::vector<int32_t>& members) const {
+  const std::vector<ValueId> inputs = inputs_of(members), outputs = outputs_of(members);
+  if (members.size() == 1)
+    return executor_.fuses(trace_, {&trace_.calls[members[0]], 1}, inputs, outputs);
+  std::vector<Call> calls;
+  for (int32_t i : members) calls.push_back(trace_.calls[i]);
+  return executor_.fuses(trace_, calls, inputs, outputs);
+}
+
+int64_t Grouping::computing(const std::vector<int32_t>& members) const {
+  return std::ranges::count_if(members, [&](int32_t i) { return !is_view_[i]; });
+}
+
+// One call is worth a kernel if that is faster than ATen's; views cost nothing.
+void Grouping::keep_what_gains() {
+  for (size_t u = 0; u < units_.size(); ++u) {
+    Unit& unit = units_[u];
+    if (unit.members.empty() || !unit.fusable) continue;
+    const int64_t count = computing(unit.members);
+    if (count == 1) {
+      unit.is_region = unit.refusal.empty() && unit.as_one < kWorthCompiling * unit.apart;
+      note_alone(unit);
+    }
+    if (!unit.is_region && unit.members.size() > 1) dissolve(unit);
+  }
+}
+
+void Grouping::dissolve(Unit& unit) {
+  const std::vector<int32_t> members = std::move(unit.members);
+  const int32_t segment = unit.segment;
+  unit.members = {members.front()};
+  for (size_t k = 1; k < members.size(); ++k) {
+    unit_of_[members[k]] = static_cast<int32_t>(units_.size());
+    units_.push_back({.members = {members[k]}, .segment = segment});
+  }
+}
+
+std::vector<Grouping::Group> Grouping::ordered() const {
+  using Entry = std::pair<int32_t, int32_t>;  // the last member's place, the unit
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  std::vector<std::set<int32_t>> before(units_.size());
+  std::vector<std::vector<int32_t>> after(units_.size());
+  for (size_t u = 0; u < units_.size(); ++u) {
+    before[u] = makers_of(static_cast<int32_t>(u));
+    for (int32_t p : before[u]) after[p].push_back(static_cast<int32_t>(u));
+  }
+  add_order_of_segments(before, after);
+  for (size_t u = 0; u < units_.size(); ++u)
+    if (!units_[u].members.empty() && before[u].empty())
+      ready.emplace(units_[u].members.back(), static_cast<int32_t>(u));
+  std::vector<Group> result;
+  while (!ready.empty()) {
+    const int32_t u = ready.top().second;
+    ready.pop();
+    result.push_back({units_[u].members, units_[u].is_region});
+    for (int32_t next : after[u])
+      if (before[next].erase(u) && before[next].empty())
+        ready.emplace(units_[next].members.back(), next);
+  }
+  return result;
+}
+
+std::vector<ValueId> Grouping::inputs_of(const std::vector<int32_t>& members) const {
+  std::vector<ValueId> inputs;
+  std::set<ValueId> seen;
+  for (int32_t i : members)
+    for_each_value(trace_.calls[i].results, [&](ValueId id) { seen.insert(id); });
+  for (int32_t i : members)
+    for_each_value(trace_.calls[i].args, [&](ValueId id) {
+      if (seen.insert(id).second) inputs.push_back(id);
+    });
+  return inputs;
+}
+
+std::vector<ValueId> Grouping::outputs_of(const std::vector<int32_t>& members) const {
+  std::vector<ValueId> outputs;
+  for (int32_t i : members)
+    if (!is_view_[i])
+      for_each_value(trace_.calls[i].results, [&](ValueId id) {
+        if (is_needed_outside(id, members)) outputs.push_back(id);
+      });
+  return outputs;
+}
+
+bool Grouping::is_needed_outside(ValueId id, const std::vector<int32_t>& members) const {
+  if (is_output_[id]) return true;
+  return std::ranges::any_of(used_at_[id], [&](int32_t at) {
+    if (!std::ranges::binary_search(members, at)) return true;
+    return is_view_[at] && is_kept_outside(at, members);
+  });
+}
+
+bool Grouping::is_kept_outside(int32_t view, const std::vector<int32_t>& members) const {
+  bool needed = false;
+  for_each_value(trace_.calls[view].results,
+                 [&](ValueId id) { needed |= is_needed_outside(id, members); });
+  return needed;
+}
+
+std::set<int32_t> Grouping::makers_of(int32_t unit) const {
+  std::set<int32_t> makers;
+  for (int32_t i : units_[unit].members)
+    for_each_maker(i, [&](int32_t maker) { makers.insert(unit_of_[maker]); });
+  makers.erase(unit);
+  return makers;
+}
+
+// Whether `last` uses what a third unit makes of what `first` makes.
+bool Grouping::depends_through_others(int32_t first, int32_t last) const {
+  std::vector<int32_t> open;
+  std::set<int32_t> seen{last};
+  const int32_t begin = units_[first].members.front();
+  const auto add = [&](int32_t unit) {
+    if (seen.insert(unit).second && units_[unit].members.back() > begin) open.push_back(unit);
+  };
+  for (int32_t maker : makers_of(last))
+    if (maker != first) add(maker);
+  while (!open.empty()) {
+    const int32_t unit = open.back();
+    open.pop_back();
+    for (int32_t maker : makers_of(unit)) {
+      if (maker == first) return true;
+      add(maker);
+    }
+  }
+  return false;
+}
+
+// Nothing moves across an effect: everything of a segment comes after all of the one before.
+void Grouping::add_order_of_segments(std::vector<std::set<int32_t>>& before,
+                                     std::vector<std::vector<int32_t>>& after) const {
+  std::vector<std::vector<int32_t>> segments;
+  for (size_t u = 0; u < units_.size(); ++u) {
+    if (units_[u].members.empty()) continue;
+    const auto at = static_cast<size_t>(units_[u].segment);
+    if (segments.size() <= at) segments.resize(at + 1);
+    segments[at].push_back(static_cast<int32_t>(u));
+  }
+  std::erase_if(segments, [](const auto& units) { return units.empty(); });
+  for (size_t s = 1; s < segments.size(); ++s)
+    for (int32_t later : segments[s])
+      for (int32_t earlier : segments[s - 1])
+        if (before[later].insert(earlier).second) after[earlier].push_back(later);
+}
+
+void Grouping::note(int32_t call, int32_t with, Refusal refusal) {
+  if (!decisions_) return;
+  std::string line;
+  text_.append(line, trace_.calls[call]);
+  line += "  with  ";
+  text_.append(line, trace_.calls[with]);
+  decisions_->push_back({executor_.name, std::move(line), std::move(refusal)});
+}
+
+void Grouping::note_alone(const Unit& unit) {
+  if (!decisions_ || unit.is_region) return;
+  const auto call = std::ranges::find_if(unit.members, [&](int32_t i) { return !is_view_[i]; });
+  std::string line;
+  text_.append(line, trace_.calls[*call]);
+  Refusal why = unit.refusal;
+  if (why.empty())
+    why = fmt::format("alone it gains nothing: it takes about {:.1f} us, with ATen {:.1f} us",
+                      unit.as_one * 1e-3, unit.apart * 1e-3);
+  decisions_->push_back({executor_.name, std::move(line), std::move(why)});
+}
+
+}  // namespace fulgurite

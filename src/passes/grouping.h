@@ -1,0 +1,86 @@
+// Which calls of a trace are run as one region.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "ir/call_text.h"
+#include "ir/executor.h"
+
+namespace fulgurite {
+
+// Goes through the calls that `executor` has been given and puts each together with those that make
+// what it uses, then with those that use the same, where the executor says that this takes less
+// time. Keeps a reference to the trace.
+class Grouping {
+ public:
+  // What was tried is added to `decisions`, unless that is null.
+  Grouping(const Trace& trace, const Executor& executor, std::vector<Decision>* decisions);
+
+  // One region, or one call that runs by itself.
+  struct Group {
+    std::vector<int32_t> members;  // in order
+    bool is_region = false;
+  };
+  // Every group comes after those that it depends on; the order is the program's where it can be.
+  std::vector<Group> ordered() const;
+
+  // What the calls use of others, and what others use of them. A view that others use is made again
+  // for them, so that they use what it is a view of.
+  std::vector<ValueId> inputs_of(const std::vector<int32_t>& members) const;
+  std::vector<ValueId> outputs_of(const std::vector<int32_t>& members) const;
+
+  bool is_view(int32_t call) const { return is_view_[call]; }
+  bool is_kept_outside(int32_t view, const std::vector<int32_t>& members) const;
+
+ private:
+  // Calls that run as one, or one call.
+  struct Unit {
+    std::vector<int32_t> members{};  // in order; empty once it is part of another
+    int32_t segment = 0;             // between two calls that nothing moves across
+    bool fusable = false;
+    bool is_region = false;
+    double as_one = 0, apart = 0;  // how long it takes
+    Refusal refusal{};             // of one call: why it is no region by itself
+    double nanoseconds() const { return is_region ? as_one : apart; }
+  };
+
+  void run();
+  void add(int32_t call, int32_t segment, bool fusable);
+  void join(int32_t call);
+  bool merge(int32_t into, int32_t from);
+  Quote quote(const std::vector<int32_t>& members) const;
+  void keep_what_gains();
+  void dissolve(Unit& unit);
+  bool is_needed_outside(ValueId id, const std::vector<int32_t>& members) const;
+  bool have_one_shape(int32_t a, int32_t b) const;
+  int64_t computing(const std::vector<int32_t>& members) const;  // how many are no views
+  bool depends_through_others(int32_t first, int32_t last) const;
+  std::set<int32_t> makers_of(int32_t unit) const;
+  void add_order_of_segments(std::vector<std::set<int32_t>>& before,
+                             std::vector<std::vector<int32_t>>& after) const;
+  void note(int32_t call, int32_t with, Refusal refusal);
+  void note_alone(const Unit& unit);
+
+  // Calls f(call) for the calls that make what a call uses.
+  template <class F>
+  void for_each_maker(int32_t call, F&& f) const {
+    for_each_value(trace_.calls[call].args, [&](ValueId id) {
+      if (maker_[id] >= 0 && maker_[id] < end_) f(maker_[id]);
+    });
+  }
+
+  const Trace& trace_;
+  const Executor& executor_;
+  std::vector<Decision>* decisions_;
+  CallText text_;
+  int32_t end_ = 0;                            // of the calls before the epilogue
+  std::vector<int32_t> maker_;                 // of a value: a call, or -1
+  std::vector<std::vector<int32_t>> used_at_;  // of a value: calls
+  std::vector<bool> is_output_;                // of a value
+  std::vector<bool> is_view_;                  // of a call
+  std::vector<Unit> units_;
+  std::vector<int32_t> unit_of_;  // of a call
+};
+
+}  // namespace fulgurite
