@@ -40,10 +40,16 @@ Grouping::Grouping(const Trace& trace, const Executor& executor, std::vector<Dec
   maker_.assign(trace.values.size(), -1);
   used_at_.resize(trace.values.size());
   is_output_.resize(trace.values.size());
+  // An argument that a call gives back as it is was made before.
+  std::vector<bool> is_made(trace.values.size());
+  for (const Input& input : trace.inputs) is_made[input.id] = true;
   for (int32_t i = 0; i < count; ++i) {
     const Call& call = trace.calls[i];
     for_each_value(call.args, [&](ValueId id) { used_at_[id].push_back(i); });
-    for_each_value(call.results, [&](ValueId id) { maker_[id] = i; });
+    for_each_value(call.results, [&](ValueId id) {
+      if (!is_made[id]) maker_[id] = i;
+      is_made[id] = true;
+    });
     is_view_.push_back(call.op.aten && facts_of(*call.op.aten).is_view);
   }
   for (ValueId id : trace.outputs) is_output_[id] = true;

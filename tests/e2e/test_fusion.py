@@ -142,6 +142,13 @@ def test_a_reduction_to_few_elements_is_left_to_all_cores():
     assert not any("sum" in region for region in operators(compiled))
 
 
+def test_a_call_may_give_an_argument_back_as_it_is():
+    compiled = fulgurite.jit(lambda x: torch.broadcast_tensors(x, x[0]), **FUSED)
+    x = torch.randn(4, 3)
+    with torch.no_grad():
+        assert all(map(torch.equal, compiled(x), (x, x[0].expand(4, 3))))
+
+
 def test_calls_that_use_the_same_are_one_fusion():
     def program(x):
         return x.cos() * 2, x.sin() * 2

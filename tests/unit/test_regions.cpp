@@ -115,6 +115,11 @@ TEST_CASE("what others make of a region does not come back into it") {
         }) == "fusion0[relu add] cumsum cumsum fusion1[neg mul add add]");
 }
 
+TEST_CASE("a call may give an argument back as it is") {
+  CHECK(placed([](const at::Tensor& x) -> Tensors { return at::broadcast_tensors({x, x[0]}); }) ==
+        "select broadcast_tensors");
+}
+
 TEST_CASE("nothing moves across an effect") {
   CHECK(placed([](const at::Tensor& x) -> Tensors {
           const at::Tensor a = x + 1;
