@@ -142,6 +142,17 @@ def test_a_reduction_to_few_elements_is_left_to_all_cores():
     assert not any("sum" in region for region in operators(compiled))
 
 
+def test_kernels_that_clang_does_not_simplify_in_one_round_compile():
+    def program(x):
+        y = F.interpolate(x[None, None], scale_factor=2, mode="bilinear")
+        return y, x.sum((0, 1)), x.var(correction=0), x.std(dim=1, unbiased=False)
+
+    x = torch.randn(4, 3)
+    with torch.no_grad():
+        for result, wanted in zip(fulgurite.jit(program, **FUSED)(x), program(x), strict=True):
+            torch.testing.assert_close(result, wanted)
+
+
 def test_a_call_may_give_an_argument_back_as_it_is():
     compiled = fulgurite.jit(lambda x: torch.broadcast_tensors(x, x[0]), **FUSED)
     x = torch.randn(4, 3)
