@@ -18,7 +18,7 @@ class Options:
     """What `jit` was asked to do.
 
     executors: names or records of executors, tried in this order for each call; empty: the default
-        ones. There are "fused_cpu" and "aten"; "aten" alone is the default.
+        ones, which are "fused_cpu" and "aten". "aten" alone gives eager's results bit for bit.
     transforms: passes of the user's own, from trace to trace: `Transform`s, which say where they
         run, or functions, which run before "Dead Code Elimination".
     cache: "constant values" keeps a compiled entry for each combination of tensor types and

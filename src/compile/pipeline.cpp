@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "executors/aten/aten.h"
+#include "executors/fused_cpu/fused_cpu.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/passes.h"
@@ -113,7 +114,7 @@ std::vector<std::string> pass_names() {
 Compiled compile(Trace captured, const CompileOptions& options) {
   Compiled result;
   Context context{options.executors, &result.decisions};
-  if (context.executors.empty()) context.executors.push_back(aten_executor());
+  if (context.executors.empty()) context.executors = {fused_cpu_executor(), aten_executor()};
   if (options.verify) verify(captured, "capture");
   const bool runs_under_autograd = captured.mode == GradMode::Grad;
   Runner runner(result, options);

@@ -72,7 +72,7 @@ std::string assembly(std::string_view text, const CpuTarget& target = default_ta
 inline std::string assembly(const Kernel& kernel) { return assembly(kernel.text, kernel.target); }
 
 // Why there is no compiler; empty while none is known to be missing. Does not load it. With
-// FULGURITE_JIT=off that is the reason.
+// FULGURITE_JIT=off that is the reason, with FULGURITE_JIT=require a missing one is a UserError.
 std::string missing_compiler();
 
 // The warning that there is no compiler, with the reason and what to do: for the caller that first

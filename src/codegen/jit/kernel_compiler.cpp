@@ -149,8 +149,7 @@ KernelPointer KernelCompiler::build(std::string_view text, const std::string& sy
 
   const FulguriteClang* compiler = clang(kernel->times);
   if (!compiler) {
-    if (settings_.mode == JitMode::kRequire)
-      user_error("FULGURITE_JIT=require, but there is no kernel compiler: {}", missing());
+    check_required();
     return nullptr;
   }
   const std::string object =
@@ -217,6 +216,12 @@ std::string KernelCompiler::missing() {
   return library_.failure.empty() ? plugin_file().missing : library_.failure;
 }
 
+void KernelCompiler::check_required() {
+  if (settings_.mode != JitMode::kRequire) return;
+  if (const std::string reason = missing(); !reason.empty())
+    user_error("FULGURITE_JIT=require, but there is no kernel compiler: {}", reason);
+}
+
 std::string KernelCompiler::missing_warning() {
   const std::string reason = missing();
   if (reason.empty() || settings_.mode != JitMode::kAutomatic) return "";
@@ -249,7 +254,10 @@ std::string assembly(std::string_view text, const CpuTarget& target) {
   return kernel_compiler().assembly(text, target);
 }
 
-std::string missing_compiler() { return kernel_compiler().missing(); }
+std::string missing_compiler() {
+  kernel_compiler().check_required();
+  return kernel_compiler().missing();
+}
 
 std::string missing_compiler_warning() { return kernel_compiler().missing_warning(); }
 

@@ -37,6 +37,8 @@ class KernelCompiler {
   std::string assembly(std::string_view text, const CpuTarget& target);
   std::string missing();
   std::string missing_warning();
+  // Throws UserError where a missing compiler is an error.
+  void check_required();
 
   // Forgets the kernels in memory; those in use live on.
   void clear_memory();
