@@ -132,7 +132,6 @@ def main() -> int:
         tasks = list(range(options.seed, options.seed + options.programs))
     run = Run(tasks)
     start = time.monotonic()
-    # Workers are forked: threads that wait for them are all that this process has.
     threads = [threading.Thread(target=run.work) for _ in range(options.jobs)]
     for thread in threads:
         thread.start()

@@ -166,9 +166,8 @@ def test_no_jumps_at_rounded_values():
     evaluate(halves, halves.inputs)
 
 
-def test_crashes_end_a_worker_and_not_the_run(monkeypatch):
-    monkeypatch.setattr("tests.fuzz.worker.check", _dies)
-    one = Worker()
+def test_crashes_end_a_worker_and_not_the_run():
+    one = Worker(check=_dies)
     try:
         assert one.run(CHAIN)[1].kind == "crash"
         assert one.run(CHAIN)[1].detail.startswith("SIGABRT")

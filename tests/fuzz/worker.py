@@ -6,6 +6,7 @@ import os
 import signal
 import tempfile
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,10 +18,11 @@ from tests.fuzz.programs import Program
 RECYCLE = 400  # programs; kernels are kept for as long as a process lives
 
 
-def _work(pipe: Any, log: int) -> None:
+def _work(pipe: Any, log: str, check: Callable[[Program], Outcome]) -> None:
     os.setsid()
     faulthandler.disable()
-    os.dup2(log, 2)  # torch warns in C++ too
+    with open(log, "w") as file:
+        os.dup2(file.fileno(), 2)  # torch warns in C++ too
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     while (task := pipe.recv()) is not None:
@@ -30,10 +32,11 @@ def _work(pipe: Any, log: int) -> None:
 
 
 class Worker:
-    """One process at a time, forked from this one."""
+    """One process at a time, not forked: what OpenMP made before a fork hangs after it."""
 
-    def __init__(self, timeout: float = 120):
-        """timeout: seconds for a program."""
+    def __init__(self, timeout: float = 120, check: Callable[[Program], Outcome] = check):
+        """timeout: seconds for a program. check: what is done with each, a function of a module."""
+        self._check = check
         self._timeout = timeout
         self._process: Any = None
         self._pipe: Any = None
@@ -71,10 +74,10 @@ class Worker:
         self._process = None
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("fork")
+        context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
-        self._log = tempfile.TemporaryFile()
-        self._process = context.Process(target=_work, args=(other, self._log.fileno()))
+        self._log = tempfile.NamedTemporaryFile()
+        self._process = context.Process(target=_work, args=(other, self._log.name, self._check))
         self._process.start()
         other.close()
         self._done = 0

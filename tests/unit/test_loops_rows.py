@@ -96,7 +96,7 @@ def check_rows(function, *inputs):
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name, shape):
     x = make(shape, torch.float32)
-    if name == "layer_norm" and shape[-1] == 0:
+    if shape[-1] == 0 and name in ("layer_norm", "sum_all", "sum_two"):
         pytest.skip("rows without elements stay with ATen")
     try:
         ROWS[name](x)

@@ -205,7 +205,7 @@ bool finds_extremes(const LoopProgram& program) {
 
 // Whole vectors and parts of them; of columns, those that lie side by side.
 double loop_nanoseconds(const LoopProgram& program, const Counts& counts, int vector_bytes) {
-  const int lanes = lanes_of(program, vector_bytes);
+  const int lanes = vectors_of(program, vector_bytes).lanes;
   const bool narrow = is_narrow(program);
   if (program.columns) {
     constexpr int kVectors = 4;
