@@ -10,6 +10,7 @@ import fulgurite
 from fulgurite import _C
 from tests.fuzz import check as checking
 from tests.fuzz.check import check
+from tests.fuzz.dies import dies
 from tests.fuzz.evaluation import Rejected, evaluate
 from tests.fuzz.exceptions import in_two_minds
 from tests.fuzz.generate import generate
@@ -167,18 +168,12 @@ def test_no_jumps_at_rounded_values():
 
 
 def test_crashes_end_a_worker_and_not_the_run():
-    one = Worker(check=_dies)
+    one = Worker(check=dies)
     try:
         assert one.run(CHAIN)[1].kind == "crash"
         assert one.run(CHAIN)[1].detail.startswith("SIGABRT")
     finally:
         one.stop()
-
-
-def _dies(program):
-    import os
-
-    os.abort()
 
 
 def test_shrinking_keeps_what_fails():
