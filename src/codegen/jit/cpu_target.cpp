@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 
 #include "base/error.h"
+#include "codegen/jit/fork_gate.h"
 
 namespace fulgurite {
 namespace {
@@ -95,11 +97,16 @@ CpuTarget cpu_target(std::string_view name) {
   user_error("no processor '{}'; FULGURITE_CPU may be host, avx512, avx2 or sse4", name);
 }
 
+// A fork must not find it half made.
 const CpuTarget& default_target() {
+  static std::atomic<const CpuTarget*> ready{nullptr};
+  if (const CpuTarget* target = ready.load(std::memory_order_acquire)) return *target;
+  const NoFork whole;
   static const CpuTarget target = [] {
     const char* name = std::getenv("FULGURITE_CPU");
     return cpu_target(name && *name ? name : "host");
   }();
+  ready.store(&target, std::memory_order_release);
   return target;
 }
 

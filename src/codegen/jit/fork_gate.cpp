@@ -48,6 +48,9 @@ Gate& gate() {
   return gate;
 }
 
+// Before there are threads: a fork must not find it half made.
+[[maybe_unused]] const Gate& made_at_load = gate();
+
 }  // namespace
 
 NoFork::NoFork() {

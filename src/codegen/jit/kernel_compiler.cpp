@@ -1,5 +1,6 @@
 #include "codegen/jit/kernel_compiler.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -240,8 +241,13 @@ void KernelCompiler::clear_memory() {
   in_memory_.clear();
 }
 
+// A fork must not find it half made.
 KernelCompiler& kernel_compiler() {
+  static std::atomic<KernelCompiler*> ready{nullptr};
+  if (KernelCompiler* compiler = ready.load(std::memory_order_acquire)) return *compiler;
+  const NoFork whole;
   static auto* compiler = new KernelCompiler(jit_settings_from_environment());
+  ready.store(compiler, std::memory_order_release);
   return *compiler;
 }
 
