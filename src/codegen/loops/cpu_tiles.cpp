@@ -86,11 +86,12 @@ bool CpuTiles::any() const {
   if (program_.rank() < 2 || body_.any_gather()) return false;
   for (const ScalarNode& node : program_.statements.nodes())
     if (node.prim == Prim::Index) return false;
+  bool reads_across = false;
   for (size_t i = 0; i < at_.count(); ++i) {
     if (at_.is_store(i) && at_.stride(i) != 1) return false;
-    if (is_transposed(i)) return true;
+    reads_across |= is_transposed(i);
   }
-  return false;
+  return reads_across;
 }
 
 std::string CpuTiles::tiles() {
