@@ -3,7 +3,6 @@
 import faulthandler
 import multiprocessing
 import os
-import signal
 import time
 import warnings
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 
 import torch
 
+from tests import worker_process
 from tests.conformance.calls import Settings
 from tests.conformance.suite import Result, run_case
 from tests.conformance.target import Target
@@ -81,11 +81,7 @@ class Worker:
     def stop(self) -> None:
         if self._process is None:
             return
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            self._process.kill()
-        self._process.join()
+        worker_process.end(self._process)
         self._pipe.close()
         self._process = None
 
@@ -106,12 +102,9 @@ class Worker:
 
     def _bury(self) -> str:
         """How the process ended."""
-        self._process.join(10)
-        code = self._process.exitcode
+        ending = worker_process.ending(self._process)
         self.stop()
-        if code is None:
-            return "closed its pipe"
-        return signal.Signals(-code).name if code < 0 else f"exit {code}"
+        return ending
 
     def _wait(self) -> bool:
         """Whether there is an answer in time."""

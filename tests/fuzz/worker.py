@@ -3,7 +3,6 @@
 import faulthandler
 import multiprocessing
 import os
-import signal
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tests import worker_process
 from tests.fuzz.check import Outcome, check
 from tests.fuzz.generate import generate
 from tests.fuzz.programs import Program
@@ -65,11 +65,7 @@ class Worker:
     def stop(self) -> None:
         if self._process is None:
             return
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            self._process.kill()
-        self._process.join()
+        worker_process.end(self._process)
         self._pipe.close()
         self._process = None
 
@@ -84,12 +80,8 @@ class Worker:
 
     def _bury(self) -> str:
         """How the process ended, and what it said last."""
-        self._process.join(10)
-        code = self._process.exitcode
+        ending = worker_process.ending(self._process)
         self.stop()
-        end = "closed its pipe" if code is None else f"exit {code}"
-        if code is not None and code < 0:
-            end = signal.Signals(-code).name
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return f"{end}: {lines[-1]}" if lines else end
+        return f"{ending}: {lines[-1]}" if lines else ending
