@@ -87,7 +87,7 @@ TEST_CASE("pointers go to the first element of each access") {
   const auto lowered = product_of_sum().lower({3});
   const LoopProgram& program = std::get<LoopProgram>(lowered);
   float x[1], y[1], z[1];
-  const std::vector<void*> data{x, y, z};
+  const Pointers data{x, y, z};
   const BoundLoops bound = fulgurite::bind(program, data, 1 << 20);
   CHECK((bound.pointers == data));
   CHECK(bound.places == 64 * 1024);

@@ -16,10 +16,10 @@ void for_each_access(const LoopProgram& program, F&& f) {
 
 }  // namespace
 
-std::vector<void*> pointers_of(const LoopProgram& program, c10::ArrayRef<void*> data) {
+Pointers pointers_of(const LoopProgram& program, c10::ArrayRef<void*> data) {
   require(static_cast<int32_t>(data.size()) == program.inputs + program.outputs,
           "{} tensors for {} inputs and {} outputs", data.size(), program.inputs, program.outputs);
-  std::vector<void*> pointers;
+  Pointers pointers;
   pointers.reserve(program.loads.size() + program.stores.size());
   for_each_access(program, [&](const Access& access) {
     const auto bytes = access.offset * static_cast<int64_t>(c10::elementSize(access.dtype));
@@ -44,12 +44,6 @@ BoundLoops bind(const LoopProgram& program, c10::ArrayRef<void*> data, int64_t c
   BoundLoops bound = layout_of(program, cache_bytes);
   bound.pointers = pointers_of(program, data);
   return bound;
-}
-
-void run(const BoundLoops& bound, KernelFunction kernel) {
-  if (bound.places == 0) return;
-  const KernelArgs args = bound.args();
-  kernel(&args, 0, bound.places);
 }
 
 }  // namespace fulgurite

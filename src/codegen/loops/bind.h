@@ -8,9 +8,11 @@
 
 namespace fulgurite {
 
+using Pointers = c10::SmallVector<void*, 16>;  // one per access
+
 // Holds what `args` points to; the memory of the tensors stays the caller's.
 struct BoundLoops {
-  std::vector<void*> pointers;
+  Pointers pointers;
   std::vector<int64_t> strides;
   Dims sizes;
   int64_t places = 0;
@@ -24,13 +26,10 @@ struct BoundLoops {
 // the kernel moves more than `cache_bytes`.
 BoundLoops layout_of(const LoopProgram& program, int64_t cache_bytes);
 
-// One per access. `data`: the first element of each input and output (of the tensor, not of its
+// `data`: the first element of each input and output (of the tensor, not of its
 // storage).
-std::vector<void*> pointers_of(const LoopProgram& program, c10::ArrayRef<void*> data);
+Pointers pointers_of(const LoopProgram& program, c10::ArrayRef<void*> data);
 
 BoundLoops bind(const LoopProgram& program, c10::ArrayRef<void*> data, int64_t cache_bytes);
-
-// On this thread, all of it.
-void run(const BoundLoops& bound, KernelFunction kernel);
 
 }  // namespace fulgurite

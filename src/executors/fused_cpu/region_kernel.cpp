@@ -73,20 +73,6 @@ void run_on_threads(const RegionKernel& region, void* const* pointers) {
   });
 }
 
-using Pointers = c10::SmallVector<void*, 16>;
-
-// One per access.
-Pointers pointers_of(const RegionKernel& kernel, c10::ArrayRef<void*> data) {
-  Pointers pointers;
-  const auto add = [&](const Access& access) {
-    const auto bytes = access.offset * static_cast<int64_t>(c10::elementSize(access.dtype));
-    pointers.push_back(static_cast<char*>(data[access.buffer]) + bytes);
-  };
-  for (const Access& load : kernel.program.loads) add(load);
-  for (const Store& store : kernel.program.stores) add(store.access);
-  return pointers;
-}
-
 at::Tensor new_tensor(const TensorType& type) {
   return at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype);
 }
@@ -205,7 +191,7 @@ bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results
     results.push_back(result(kernel, i, inputs));
     data.push_back(results.back().mutable_data_ptr());
   }
-  run_on_threads(kernel, pointers_of(kernel, data).data());
+  run_on_threads(kernel, pointers_of(kernel.program, data).data());
   return true;
 }
 
@@ -222,7 +208,7 @@ double time(const RegionKernel& kernel, TensorList inputs, double seconds) {
     results.push_back(new_tensor(type));
     data.push_back(results.back().mutable_data_ptr());
   }
-  const Pointers bound = pointers_of(kernel, data);
+  const Pointers bound = pointers_of(kernel.program, data);
   run_on_threads(kernel, bound.data());
   std::vector<double> taken;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
