@@ -23,7 +23,7 @@ _thread = threading.local()
 @contextlib.contextmanager
 def listening(tracer, recorder=None):
     """Captures what runs in the block; the default generator must come out as it went in."""
-    before = _C.default_rng_state()
+    before = _C.DefaultGeneratorState()
     _thread.recorder, _thread.reads_offsets = recorder, False
     try:
         with tracer:
@@ -32,8 +32,8 @@ def listening(tracer, recorder=None):
         _thread.recorder = None
     if recorder is not None and recorder.drew_outside:
         return
-    if not torch.equal(_C.default_rng_state(), before):
-        torch.default_generator.set_state(before)
+    if before.differs():
+        before.restore()
         raise Unsupported(
             "the function changed the state of the default generator through the generator "
             "object; call torch.manual_seed, torch.set_rng_state or torch.random.fork_rng instead"

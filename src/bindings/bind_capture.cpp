@@ -5,7 +5,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/Dtype.h>
 
 #include "bindings/areas.h"
@@ -15,6 +14,7 @@
 #include "capture/replay.h"
 #include "capture/tracer.h"
 #include "compile/decisions.h"
+#include "torch/default_generator.h"
 #include "torch/dispatch_state.h"
 
 namespace nb = nanobind;
@@ -29,15 +29,6 @@ struct BoundTracer : Tracer {
 std::shared_ptr<Captured> finish(Tracer& tracer, const std::vector<at::Tensor>& outputs) {
   const auto tree = flat_tree(static_cast<int32_t>(outputs.size()));
   return std::make_shared<Captured>(tracer.finish(outputs, tree));
-}
-
-// Torch's own Generator.get_state() holds the generator's mutex while it makes a Python object, and
-// waits for it with Python's lock held: two threads can wait for each other for ever.
-at::Tensor default_rng_state() {
-  nb::gil_scoped_release released;
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
 }
 
 // The keys are the names of TraceValue's properties.
@@ -113,7 +104,12 @@ void bind_capture(nb::module_& m) {
         if (Tracer* tracer = Tracer::active()) tracer->read_data(real, how);
       },
       nb::arg("real"), nb::arg("how") = "this");
-  m.def("default_rng_state", &default_rng_state, "Of torch's default generator on the CPU.");
+  using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<DefaultGeneratorState>(m, "DefaultGeneratorState",
+                                    "Of torch's default generator on the CPU, as it was.")
+      .def(nb::init<>(), Unlocked())
+      .def("differs", &DefaultGeneratorState::differs, Unlocked(), "from the state now")
+      .def("restore", &DefaultGeneratorState::restore, Unlocked());
   m.def("number_in", &number_in, nb::arg("tensor"), nb::arg("lift") = false,
         "The number in a tensor, as a number of the trace; None where the tensor has data.");
   m.def("arithmetic", &arithmetic, nb::arg("numbers"), nb::arg("expression"),

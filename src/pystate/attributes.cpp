@@ -33,20 +33,19 @@ bool is_overridden(PyTypeObject* type, PyObject* name) {
   return found && Py_TYPE(found) != &PyWrapperDescr_Type;
 }
 
-// What a tensor says of its place in autograd. Its shape, dtype and the like are guarded with the
-// tensor; the rest are operators.
-bool is_tensor_state(PyObject* name) {
-  for (const char* state : {"grad", "_grad", "grad_fn", "_grad_fn", "_version", "_base",
-                            "_backward_hooks", "retains_grad", "output_nr", "name"})
-    if (equals(name, state)) return true;
-  return false;
-}
-
 // What a tensor says of its past, which a traced one does not have.
 bool is_past(PyObject* name) {
   for (const char* past : {"_version", "_base", "_backward_hooks", "retains_grad", "output_nr"})
     if (equals(name, past)) return true;
   return false;
+}
+
+// What a tensor says of its place in autograd. Its shape, dtype and the like are guarded with the
+// tensor; the rest are operators.
+bool is_tensor_state(PyObject* name) {
+  for (const char* state : {"grad", "_grad", "grad_fn", "_grad_fn", "name"})
+    if (equals(name, state)) return true;
+  return is_past(name);
 }
 
 void read_instance_entry(Recorder& recorder, PyObject* object, PyObject* name) {

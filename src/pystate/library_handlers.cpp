@@ -52,15 +52,25 @@ bool may_hold_traced(Recorder& recorder, PyObject* object) {
   return false;
 }
 
+// Without Python's lock: see DefaultGeneratorState.
+template <class F>
+auto without_lock(F&& f) {
+  PyThreadState* const state = PyEval_SaveThread();
+  auto result = f();
+  PyEval_RestoreThread(state);
+  return result;
+}
+
 // The function of a cache runs once in any program, whoever calls it first: what it draws and what
 // it does are no part of the calls that find its result. Nothing of a run that draws must be
 // recorded before, as that is drawn when the run is over.
 void fill_cache(Recorder& recorder, const CachedFunction& cached, const Call& call) {
+  if (!cached.keeps) return;
   for (PyObject* argument : call.arguments)
-    if (!cached.keeps || may_hold_traced(recorder, argument)) return;
-  const DefaultGeneratorState before;
+    if (may_hold_traced(recorder, argument)) return;
+  const DefaultGeneratorState before = without_lock([] { return DefaultGeneratorState(); });
   recorder.call_outside(call.callable, call.arguments, call.keywords);
-  if (!before.differs()) return;
+  if (!without_lock([&] { return before.differs(); })) return;
   if (const Tracer* tracer = Tracer::active(); tracer && tracer->has_drawn())
     return recorder.impure(
         Impure::Random, fmt::format("draws random numbers, and then more in the first call of {}",

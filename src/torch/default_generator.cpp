@@ -26,8 +26,8 @@ void DefaultGeneratorState::restore() const {
 bool DefaultGeneratorState::differs() const {
   const DefaultGeneratorState now;
   const auto same = [](const at::mt19937_data_pod& a, const at::mt19937_data_pod& b) {
-    return a.left_ == b.left_ && a.seeded_ == b.seeded_ && a.next_ == b.next_ &&
-           a.state_ == b.state_;
+    return a.seed_ == b.seed_ && a.left_ == b.left_ && a.seeded_ == b.seeded_ &&
+           a.next_ == b.next_ && a.state_ == b.state_;
   };
   return !same(saved_->engine().data(), now.saved_->engine().data()) ||
          saved_->next_float_normal_sample() != now.saved_->next_float_normal_sample() ||

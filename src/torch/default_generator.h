@@ -9,7 +9,9 @@ struct CPUGeneratorImpl;
 
 namespace fulgurite {
 
-// As it was when this was made.
+// As it was when this was made. All of it takes the generator's mutex, which torch's own
+// Generator.get_state() holds while it makes a Python object: a thread that holds Python's lock
+// and waits for the mutex may wait for ever.
 class DefaultGeneratorState {
  public:
   DefaultGeneratorState();

@@ -178,3 +178,17 @@ def test_function_of_a_cache_runs_once():
     noise.cache_clear()
     assert compiled(torch.zeros(2)).tolist() != results[0]
     assert calls == [2, 3, 2]
+
+
+def test_function_of_a_cache_that_keeps_nothing_is_part_of_the_program():
+    calls = []
+
+    @functools.lru_cache(maxsize=0)
+    def two():
+        calls.append(1)
+        return torch.full((1,), 2.0)
+
+    compiled = fulgurite.jit(lambda x: x * two())
+    for number in range(1, 4):
+        assert compiled(torch.ones(1)).tolist() == [2]
+        assert len(calls) == number
