@@ -69,11 +69,11 @@ class _Walk:
         return Substituted(args, kwargs, self.sources, self.copies, [*self.inputs.values()])
 
     def _find_names(self, value, name, paths):
-        children = children_of(value)
         if is_tensor(value):
-            known = id(value) in paths
-            paths.setdefault(id(value), name)
-            children = () if known else vars(value).items()
+            if id(value) in paths:
+                return
+            paths[id(value)] = name
+        children = vars(value).items() if is_tensor(value) else children_of(value)
         for key, child in children:
             self._find_names(child, f"{name}_{key}", paths)
 

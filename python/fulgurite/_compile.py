@@ -149,8 +149,11 @@ def _compile(function, key, signature, args, kwargs):
         program.captured,
         record,
     )
-    given = _C.argument_tensors(args, kwargs)
-    if program.captured.writes_inputs or any(tensor.requires_grad for tensor in given):
+    # How the arguments share memory among themselves is in the key.
+    if lifted and (
+        program.captured.writes_inputs
+        or any(tensor.requires_grad for tensor in _C.argument_tensors(args, kwargs))
+    ):
         _C.watch_sharing(function, entry, args, kwargs)
     return entry, ""
 

@@ -44,14 +44,14 @@ class Sketch:
 
 def sketch(names, args, kwargs, with_offsets):
     """Taken when an entry is made. Holds neither tensors nor, where possible, other objects."""
-    tensors = []
+    tensors, known = [], set()
 
     def read(value):
         if is_tensor(value):
-            known = any(value is other for other in tensors)
+            attributes = {} if id(value) in known else vars(value)
             tensors.append(value)
+            known.add(id(value))
             offset = value.storage_offset() if with_offsets else None
-            attributes = {} if known else vars(value)
             return Node(
                 "tensor",
                 _C.guarded_type(value),
