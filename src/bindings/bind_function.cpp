@@ -94,6 +94,7 @@ std::optional<std::vector<at::Tensor>> try_plan(const Entry& entry, const Argume
     throw;
   } catch (const std::exception&) {
     if (!undone) throw;
+    PyErr_Clear();  // of an operator that is written in Python
     return std::nullopt;
   }
 }

@@ -8,9 +8,9 @@
 #include "bindings/areas.h"
 #include "bindings/errors.h"
 #include "bindings/state_record.h"
+#include "capture/tracer.h"
 #include "pystate/facts.h"
 #include "pystate/recording.h"
-#include "torch/dispatch_state.h"
 
 namespace nb = nanobind;
 
@@ -35,7 +35,7 @@ class StateRecorder {
     for (nb::handle tensor : stand_ins) options_.stand_ins.push_back(tensor.ptr());
     options_.raised = kRefused;
     options_.error_type = unsupported_type();
-    options_.during_imports = [] { return std::make_shared<CaptureOff>(); };
+    options_.during_imports = [] { return std::make_shared<Tracer::Deaf>(); };
   }
 
   void enter() { recording_.emplace(std::move(options_)); }

@@ -35,10 +35,14 @@ bool runs_as_its_parts(c10::DispatchKeySet keys, const DispatchState& state, con
 }
 
 void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  if (!active) {
+    op.redispatchBoxed(keys & strictly_below(kAbove), stack);
+    return;
+  }
   const c10::DispatchKeySet below = keys & strictly_below(kMark);
   const DispatchState state = dispatch_state();
   // This key stays on meanwhile, so that what a transform calls in turn comes back here.
-  if (!active || functorch_active(state) || makes_real_data(state, op, *stack)) {
+  if (functorch_active(state) || makes_real_data(state, op, *stack)) {
     op.redispatchBoxed(below, stack);
     return;
   }

@@ -31,11 +31,13 @@ OpInfo make_op_info(const c10::OperatorHandle& op) {
     if (!info.writes && is_list_of_optional_tensors(arg.type()))
       for (at::Tag tag : op.getTags()) info.mask_index |= tag == at::Tag::dynamic_output_shape;
   }
-  info.promotes_dtypes = info.mixes_devices;
   for (at::Tag tag : op.getTags()) {
-    info.promotes_dtypes |= tag == at::Tag::pointwise;
+    info.elementwise |= tag == at::Tag::pointwise;
     info.has_out |= tag == at::Tag::out;
   }
+  info.promotes_dtypes = info.mixes_devices || info.elementwise;
+  // A copy of memory onto itself, or a new geometry for it.
+  info.elementwise |= info.mixes_devices || info.facts->changes_metadata;
   info.ends_constant = is_op(op, "aten::lift_fresh") || is_op(op, "aten::detach_");
   info.gives_raw_memory = op == named_ops().empty;
   info.autocast_kernel = op.hasKernelForAnyDispatchKey(c10::autocast_dispatch_keyset);

@@ -20,6 +20,7 @@ struct OpInfo {
   bool mixes_devices = false;     // copies between devices
   bool autocast_kernel = false;
   bool promotes_dtypes = false;  // takes arguments of several dtypes, and says so itself if not
+  bool elementwise = false;      // each element of what it writes depends on its like alone
   bool returns_tensor = false;   // its first result is one
   bool composite = false;        // only a program of other operators, autograd included
   bool decomposes = false;       // ... below autograd, too

@@ -1,8 +1,11 @@
 // One operator call below autograd: a primitive.
 #include "capture/state.h"
 
+#include <ATen/EmptyTensor.h>
+
 #include "capture/infer.h"
 #include "ops/meta.h"
+#include "torch/memory_overlap.h"
 
 namespace fulgurite {
 namespace {
@@ -126,8 +129,28 @@ class Recording {
         // Not to_trace(): what the call has just changed is no change through another name.
         auto* trace = as_trace(given) ? as_trace(given) : as_trace(state_.to_trace(given));
         state_.note_written(state_.storage_id(trace->meta().storage()));
+        if (given_[i].isTensor()) refuse_overlap(i, trace->meta());
         if (trace->differs_from_meta()) note_retyped(*trace, given);
       });
+  }
+
+  // Functions of a trace read all before they write. (Lists are worked through one tensor after the
+  // other: their bodies have the order.)
+  void refuse_overlap(int written, const at::Tensor& meta) const {
+    for (int i = 0; i < info_.arguments; ++i) {
+      if (i == written) continue;
+      for_each_tensor(given_[i], [&](const at::Tensor& given) {
+        if (is_number(given)) return;
+        const at::Tensor& other = as_trace(state_.to_trace(given))->meta();
+        const bool in_place = info_.elementwise && have_same_elements(meta, other);
+        if (!in_place && have_common_memory(meta, other))
+          state_.tracer->refuse(
+              fmt::format("{} writes to memory that it also takes as {}: what it gives depends on "
+                          "the order in which its kernel goes through it",
+                          op_.schema().name(), op_.schema().arguments()[i].name()),
+              "pass a clone() of that argument");
+      });
+    }
   }
 
   void note_retyped(TraceTensorImpl& trace, const at::Tensor& given) {
@@ -146,12 +169,19 @@ class Recording {
     call_.retyped.push_back({trace.id, std::move(type)});
   }
 
-  // A view is of inference mode if what it views is.
-  bool is_inference(const at::Tensor& meta) const {
+  // The argument that a result is a view of, or null.
+  const at::Tensor* viewed_by(const at::Tensor& meta) const {
     for (const Passed& passed : passed_)
-      if (passed.meta->storage().is_alias_of(meta.storage()))
-        return state_.to_trace(*passed.given).is_inference();
-    return c10::InferenceMode::is_enabled();
+      if (passed.meta->storage().is_alias_of(meta.storage())) return passed.given;
+    return nullptr;
+  }
+
+  // Of meta tensors torch does not check it.
+  static void require_in_bounds(const at::Tensor& view) {
+    const size_t needed = at::detail::computeStorageNbytes(
+        view.sizes(), view.strides(), view.itemsize(), static_cast<size_t>(view.storage_offset()));
+    TORCH_CHECK(needed <= view.storage().nbytes() || !view.numel(), "a view of ", needed,
+                " bytes is out of bounds for storage of size ", view.storage().nbytes());
   }
 
   at::Tensor result(const at::Tensor& meta) {
@@ -161,7 +191,12 @@ class Recording {
     state_.require_plain(meta);
     if (info_.gives_raw_memory)
       if (at::Tensor tensor = state_.wrap_fillable(meta, device_); tensor.defined()) return tensor;
-    return state_.wrap(meta, device_, is_inference(meta));
+    const at::Tensor* viewed = viewed_by(meta);
+    if (viewed) require_in_bounds(meta);
+    // A view is of inference mode if what it views is.
+    return state_.wrap(
+        meta, device_,
+        viewed ? state_.to_trace(*viewed).is_inference() : c10::InferenceMode::is_enabled());
   }
 
   void take_results() {

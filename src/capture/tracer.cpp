@@ -84,6 +84,9 @@ Tracer::Tracer() : state_(std::make_unique<State>(this)) {
 
 Tracer::~Tracer() = default;
 
+Tracer::Deaf::Deaf() : listening_(active()) { set_active_state(nullptr); }
+Tracer::Deaf::~Deaf() { set_active_state(listening_ ? &listening_->state() : nullptr); }
+
 Tracer* Tracer::active() { return active_state() ? active_state()->tracer : nullptr; }
 
 void Tracer::State::add_input(const at::Tensor& tensor, std::string name, InputKind kind,

@@ -114,6 +114,18 @@ class Tracer {
   // The tracer that listens on this thread, or null.
   static Tracer* active();
 
+  // What runs meanwhile on this thread is no part of the program: nothing listens to it, and a
+  // tensor of the trace that it takes is refused.
+  class Deaf {
+   public:
+    Deaf();
+    ~Deaf();
+    Deaf(const Deaf&) = delete;
+
+   private:
+    Tracer* listening_;
+  };
+
   struct State;
   State& state() { return *state_; }
 

@@ -17,6 +17,12 @@ bool is_c_data_descriptor(PyObject* descriptor) {
   return Py_TYPE(descriptor) == &PyGetSetDescr_Type || Py_TYPE(descriptor) == &PyMemberDescr_Type;
 }
 
+// A data descriptor whose getter is no frame of Python's: a field of a ctypes structure.
+bool is_field_in_c(PyObject* descriptor) {
+  PyTypeObject* type = Py_TYPE(descriptor);
+  return !is_heap_type(type) && type != &PyProperty_Type;
+}
+
 // The type's C code looks attributes up in a way of its own, such as threading.local.
 bool has_own_lookup(PyTypeObject* type) {
   static PyObject* const name = interned("__getattribute__");
@@ -157,7 +163,8 @@ void read_attribute(Recorder& recorder, PyObject* object, PyObject* name) {
     if (equals(name, "__dict__")) return (void)read_instance_dict(recorder, object);
     return read_slot(recorder, object, name);
   }
-  if (descriptor && Py_TYPE(descriptor)->tp_descr_set) return;
+  if (descriptor && Py_TYPE(descriptor)->tp_descr_set)
+    return is_field_in_c(descriptor) ? read_slot(recorder, object, name) : void();
   if (has_own_lookup(type)) return read_slot(recorder, object, name);
   read_instance_entry(recorder, object, name);
 }

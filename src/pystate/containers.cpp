@@ -107,6 +107,15 @@ struct Deep {
   }
 };
 
+// An index may be an object with an __index__, in a slice, too.
+void read_index(Recorder& recorder, PyObject* key) {
+  if (is_atomic(key) || is_tensor(key)) return;
+  read_specials(recorder, key);
+  if (!PySlice_Check(key)) return;
+  auto* slice = reinterpret_cast<PySliceObject*>(key);
+  for (PyObject* part : {slice->start, slice->stop, slice->step}) read_specials(recorder, part);
+}
+
 void read_list_item(Recorder& recorder, PyObject* list, PyObject* key, bool write) {
   if (!PyLong_Check(key)) {
     if (write) return recorder.log.write(Kind::Contents, list);
@@ -167,6 +176,7 @@ void remove_key(Recorder& recorder, PyObject* dict, PyObject* key) {
 
 void read_item(Recorder& recorder, PyObject* container, PyObject* key) {
   read_specials(recorder, container);
+  read_index(recorder, key);
   if (is_tensor(container)) return read_deeply(recorder, key);
   if (viewed_dict(container)) return read_key(recorder, container, key);
   if (is_plain_dict(container)) return read_dict_item(recorder, container, key);
@@ -179,6 +189,7 @@ void read_item(Recorder& recorder, PyObject* container, PyObject* key) {
 
 void write_item(Recorder& recorder, PyObject* container, PyObject* key) {
   read_specials(recorder, container);
+  read_index(recorder, key);
   if (is_tensor(container)) return read_deeply(recorder, key);
   if (is_plain_dict(container)) return write_key(recorder, container, key);
   if (PyList_Check(container)) return read_list_item(recorder, container, key, true);
@@ -190,6 +201,7 @@ void write_item(Recorder& recorder, PyObject* container, PyObject* key) {
 void delete_item(Recorder& recorder, PyObject* container, PyObject* key) {
   if (PyList_Check(container)) {
     read_specials(recorder, container);
+    read_index(recorder, key);
     return recorder.log.write(Kind::Contents, container);
   }
   if (is_plain_dict(container)) return remove_key(recorder, container, key);
@@ -227,6 +239,17 @@ void read_contents(Recorder& recorder, PyObject* container) {
   if (PyObject* dict = viewed_dict(container)) container = dict;
   if (is_mutable_container(container)) recorder.log.read(Kind::Contents, container);
   if (is_array(container)) read_array(recorder, container);
+  if (is_raw_memory(container) && recorder.log.is_old(container))
+    recorder.impure(Impure::Unreviewed,
+                    fmt::format("reads the memory of a {}", Py_TYPE(container)->tp_name));
+}
+
+void read_operand(Recorder& recorder, PyObject* operand) {
+  if (is_decimal(operand))
+    recorder.impure(Impure::Unreviewed,
+                    "computes with a decimal.Decimal, whose precision is set elsewhere; use a "
+                    "float");
+  read_contents(recorder, operand);
 }
 
 void write_contents(Recorder& recorder, PyObject* container) {

@@ -29,6 +29,7 @@ void read_length(Recorder& recorder, PyObject* object);
 
 // The elements of a container, array or view; nothing for other objects.
 void read_contents(Recorder& recorder, PyObject* container);
+void read_operand(Recorder& recorder, PyObject* operand);  // of a binary operator
 void write_contents(Recorder& recorder, PyObject* container);
 // Removes all of them.
 void clear_contents(Recorder& recorder, PyObject* container);

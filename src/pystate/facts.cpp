@@ -85,7 +85,9 @@ bool elements_match(const Fact& fact, PyObject* now) {
 }
 
 bool has_elements(Kind kind, PyObject* entry) {
-  return (kind == Kind::Contents || kind == Kind::Function) && entry && !PyBytes_Check(entry);
+  const bool many = kind == Kind::Contents || kind == Kind::Function || kind == Kind::Specials ||
+                    kind == Kind::Bases;
+  return many && entry && !PyBytes_Check(entry);
 }
 
 // The gradient of a tensor is replaced all the time; whoever uses it fetches it by itself. That

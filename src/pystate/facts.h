@@ -49,8 +49,9 @@ struct Fact {
   PyObject* container;  // see Holder
   Ref key;
   Expected value;
-  std::vector<Expected> elements;  // Contents; Function: code, defaults, defaults by name
-  Ref code;                        // where it was read first
+  // Contents, Specials, Bases; Function: code, defaults, defaults by name
+  std::vector<Expected> elements;
+  Ref code;  // where it was read first
   int instruction = 0;
   PyObject** variable = nullptr;  // see variable_at()
   bool dropped = false;

@@ -241,7 +241,7 @@ LocationId Log::locate(Kind kind, PyObject* container, PyObject* key) {
     if (PyAnySet_Check(entry.get()))
       for (Py_ssize_t at = 0; _PySet_NextEntry(entry.get(), &at, &element, &hash);)
         adopt(element, id);
-  } else if (kind != Kind::Buffer) {
+  } else if (kind != Kind::Buffer && kind != Kind::Specials && kind != Kind::Bases) {
     adopt(entry.get(), id);
   }
   return id;

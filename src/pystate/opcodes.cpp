@@ -185,7 +185,7 @@ void binary(Recorder& r, const Instruction& at) {
     if (is_atomic(operand)) continue;
     read_specials(r, operand);
     if (operand == left && in_place && is_mutable_container(left)) continue;
-    read_contents(r, operand);
+    read_operand(r, operand);
   }
   if (in_place && at.argument == NB_INPLACE_ADD && PyList_Check(left)) {
     if (Py_TYPE(right)->tp_iternext) advance(r, right);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "pystate/attributes.h"
+#include "pystate/calls.h"
 #include "pystate/expected_code.h"
 #include "pystate/opcodes.h"
 #include "pystate/packages.h"
@@ -145,7 +146,10 @@ void Recorder::note(Impure kind, std::string what, bool preventable) {
     if (known.kind == kind && known.what == what) return;
   bool raises = preventable && (raised_ & only(kind));
   if (raises && !to_raise_)
-    to_raise_ = fmt::format("the function {}{}{}", what, at_line(log.here), caller_line(log.here));
+    to_raise_ = Ref::steal(PyObject_CallFunction(
+        error_type_.get(), "s",
+        fmt::format("the function {}{}{}", what, at_line(log.here), caller_line(log.here))
+            .c_str()));
   const Where where = kind == Impure::Message ? line_of_the_user(log.here) : log.here;
   impurities.push_back({kind, std::move(what), where, raises});
 }
@@ -164,7 +168,21 @@ Ref Recorder::call_outside(PyObject* callable, std::span<PyObject* const> argume
   const size_t named = keywords ? static_cast<size_t>(PyTuple_GET_SIZE(keywords)) : 0;
   Ref result = Ref::steal(
       PyObject_Vectorcall(callable, arguments.data(), arguments.size() - named, keywords));
-  if (!result) PyErr_Clear();
+  // What needs tensors of the program has to run as a part of it.
+  if (result || PyErr_ExceptionMatches(error_type_.get())) {
+    PyErr_Clear();
+    return result;
+  }
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  PyErr_NormalizeException(&type, &error, &traceback);
+  if (traceback) PyException_SetTraceback(error, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  to_raise_ = Ref::steal(error);
+  note(Impure::Unreviewed,
+       fmt::format("calls {}, which keeps no result when it raises", describe_callable(callable)),
+       false);
   return result;
 }
 
@@ -191,8 +209,8 @@ int Recorder::trace(PyObject*, PyFrameObject* frame, int what, PyObject* value) 
   }
   PyErr_Clear();
   if (!self->to_raise_ || what != PyTrace_OPCODE) return 0;
-  PyErr_SetString(self->error_type_.get(), self->to_raise_->c_str());
-  self->to_raise_.reset();
+  const Ref raised = std::exchange(self->to_raise_, Ref());
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.get())), raised.get());
   return -1;
 }
 

@@ -60,7 +60,8 @@ class Recorder {
   // What was called outside drew from torch's default generator.
   bool drew_outside = false;
 
-  // Calls what is no part of the program, unrecorded and uncaptured; null where it fails.
+  // Calls what is no part of the program, unrecorded and uncaptured. Where it raises, the program
+  // goes on with its error, and is none that can be compiled.
   Ref call_outside(PyObject* callable, std::span<PyObject* const> arguments, PyObject* keywords);
 
   void impure(Impure kind, std::string what) { note(kind, std::move(what), true); }
@@ -116,7 +117,7 @@ class Recorder {
   ska::flat_hash_set<PyObject*> stand_ins_;
   ImpureSet raised_;
   Ref error_type_;
-  std::optional<std::string> to_raise_;
+  Ref to_raise_;  // an exception
   TraceFunction previous_;
   std::vector<Pending> pending_;
   const Frame* paused_by_ = nullptr;

@@ -20,26 +20,18 @@ Ref owned_or_clear(PyObject* value) {
   return Ref::steal(value);
 }
 
-// Addresses as bytes: equal exactly if the addresses are.
-Ref fingerprint(const std::vector<PyObject*>& objects) {
-  return Ref::steal(
-      PyBytes_FromStringAndSize(reinterpret_cast<const char*>(objects.data()),
-                                static_cast<Py_ssize_t>(objects.size() * sizeof(PyObject*))));
-}
-
+// Those that the type does not have from `object`: numbers of names, each with what it has.
 Ref specials_of(PyTypeObject* type) {
   SpecialNames names = special_names();
-  std::vector<PyObject*> found;
-  for (Py_ssize_t i = 0; i < names.count; i++) found.push_back(type_lookup(type, names.begin[i]));
-  return fingerprint(found);
-}
-
-Ref bases_of(PyTypeObject* type) {
-  std::vector<PyObject*> found;
-  if (PyObject* order = type->tp_mro)
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); i++)
-      found.push_back(PyTuple_GET_ITEM(order, i));
-  return fingerprint(found);
+  Ref found = Ref::steal(PyList_New(0));
+  for (Py_ssize_t i = 0; i < names.count; i++) {
+    PyObject* special = type_lookup(type, names.begin[i]);
+    if (special == type_lookup(&PyBaseObject_Type, names.begin[i])) continue;
+    Ref number = Ref::steal(PyLong_FromSsize_t(i));
+    PyList_Append(found.get(), number.get());
+    if (special) PyList_Append(found.get(), special);
+  }
+  return Ref::steal(PyList_AsTuple(found.get()));
 }
 
 Ref item_of(PyObject* list, PyObject* key) {
@@ -232,7 +224,7 @@ Ref value_at(Kind kind, PyObject* container, PyObject* key) {
     case Kind::Specials:
       return specials_of(type);
     case Kind::Bases:
-      return bases_of(type);
+      return Ref::borrow(type->tp_mro);
     case Kind::Class:
       return Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(container)));
     case Kind::InstanceDict: {

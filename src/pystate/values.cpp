@@ -24,6 +24,8 @@ struct LibraryTypes {
                              find_type("torch", "layout"), find_type("torch", "memory_format"),
                              find_type("torch", "qscheme")};
   PyTypeObject* array = find_type("numpy", "ndarray");
+  PyTypeObject* numpy_scalar = find_type("numpy", "generic");
+  PyTypeObject* decimal = find_type("decimal", "Decimal");
   PyTypeObject* partial = find_type("functools", "partial");
   PyTypeObject* cached = find_type("functools", "_lru_cache_wrapper");
   PyTypeObject* deque = find_type("collections", "deque");
@@ -102,6 +104,11 @@ bool is_autograd_context(PyObject* object) {
   return is_instance(object, library_types().autograd_context);
 }
 bool is_array(PyObject* object) { return is_instance(object, library_types().array); }
+bool is_raw_memory(PyObject* object) {
+  return PyObject_CheckBuffer(object) && !PyBytes_Check(object) && !PyByteArray_Check(object) &&
+         !is_array(object) && !is_instance(object, library_types().numpy_scalar);
+}
+bool is_decimal(PyObject* object) { return is_instance(object, library_types().decimal); }
 bool is_partial(PyObject* object) { return is_instance(object, library_types().partial); }
 bool is_cached_function(PyObject* object) { return is_instance(object, library_types().cached); }
 bool is_heap_type(PyTypeObject* type) { return type->tp_flags & Py_TPFLAGS_HEAPTYPE; }
@@ -134,6 +141,8 @@ bool same_value(Kind kind, PyObject* a, PyObject* b) {
   if (!a || !b) return false;
   switch (kind) {
     case Kind::Contents:
+    case Kind::Specials:
+    case Kind::Bases:
     case Kind::Function: {
       if (PyAnySet_Check(a) && PyAnySet_Check(b)) return same_elements(a, b);
       if (!PyTuple_Check(a) || !PyTuple_Check(b)) break;

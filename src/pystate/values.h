@@ -48,6 +48,9 @@ bool is_tensor(PyObject* object);
 // The ctx of a torch.autograd.Function: made anew by torch for each application.
 bool is_autograd_context(PyObject* object);
 bool is_array(PyObject* object);  // numpy.ndarray
+// An object with memory that is neither guarded nor constant: of ctypes, array, mmap, memoryview.
+bool is_raw_memory(PyObject* object);
+bool is_decimal(PyObject* object);  // decimal.Decimal
 bool is_partial(PyObject* object);
 bool is_cached_function(PyObject* object);  // a functools.lru_cache wrapper
 bool is_heap_type(PyTypeObject* type);      // made at run time, so its attributes can change

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include <ATen/SavedTensorHooks.h>
+
 #include "base/error.h"
 #include "runtime/instruction.h"
 #include "torch/default_generator.h"
@@ -31,7 +33,8 @@ std::vector<at::Tensor> execute_or_undo(const Lowered& program, std::vector<at::
   try {
     return execute(program, std::move(inputs), done);
   } catch (...) {
-    undone = done < program.first_lasting;
+    // Hooks of saved tensors are the caller's code, and may raise to stop the run (checkpoint()).
+    undone = done < program.first_lasting && !at::SavedTensorDefaultHooks::get_hooks();
     if (undone && before) before->restore();
     throw;
   }

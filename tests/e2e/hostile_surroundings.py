@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import ctypes
 import dataclasses
 import datetime
 import itertools
@@ -430,6 +431,16 @@ def array_of_bytes():
         return x * sum(data)
 
     return f, lambda i: data.extend(b"\x05"), lambda: bytes(data)
+
+
+class Scale(ctypes.Structure):
+    _fields_ = [("factor", ctypes.c_double)]
+
+
+@program
+def structure_in_c():
+    scale = Scale(2.0)
+    return (lambda x: x * scale.factor), lambda i: setattr(scale, "factor", i + 3.0), nothing
 
 
 @program

@@ -4,6 +4,7 @@ import traceback
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import fulgurite
 
@@ -54,3 +55,33 @@ def test_writes_before_it_are_eagers():
     with pytest.raises(IndexError):
         compiled(x, torch.tensor([9]))
     assert x.tolist() == [2, 2, 2]
+
+
+def test_hooks_of_saved_tensors_may_raise():
+    def pack(_):
+        packed.append(1)
+        raise ValueError("from pack")
+
+    packed, compiled = [], fulgurite.jit(lambda x: (x.sin() * 2).exp())
+    for calls in (1, 2):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            with pytest.raises(ValueError, match="from pack"):
+                compiled(torch.ones(2, requires_grad=True))
+        assert len(packed) == calls
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoint_of_a_compiled_function(reentrant):
+    """Recomputation is stopped by an exception that a hook raises."""
+
+    def f(x):
+        return torch.nn.functional.dropout((x.sin() * 2).exp(), 0.5) * x
+
+    grads = {}
+    for g in (f, fulgurite.jit(f)):
+        torch.manual_seed(3)
+        for _ in range(3):
+            x = torch.arange(1.0, 5.0).requires_grad_()
+            checkpoint(g, x, use_reentrant=reentrant).sum().backward()
+            grads.setdefault(g is f, []).append(x.grad)
+    assert torch.equal(torch.stack(grads[True]), torch.stack(grads[False]))

@@ -180,6 +180,38 @@ def test_function_of_a_cache_runs_once():
     assert calls == [2, 3, 2]
 
 
+def test_function_of_a_cache_that_raises_keeps_nothing():
+    calls = []
+
+    @functools.lru_cache
+    def load(name):
+        calls.append(name)
+        raise KeyError(name)
+
+    def f(x):
+        try:
+            return x * load("scale")
+        except KeyError:
+            return x
+
+    with pytest.raises(fulgurite.Unsupported, match="keeps no result when it raises"):
+        fulgurite.jit(f)(torch.ones(1))
+    with pytest.raises(KeyError):
+        fulgurite.jit(lambda x: x * load("scale"))(torch.ones(1))
+
+
+def test_function_of_a_cache_with_tensors_of_the_program():
+    def f(x):
+        @functools.lru_cache
+        def scaled(k):
+            return x * k
+
+        return scaled(2)
+
+    with pytest.raises(fulgurite.Unsupported):
+        fulgurite.jit(f)(torch.ones(1))
+
+
 def test_function_of_a_cache_that_keeps_nothing_is_part_of_the_program():
     calls = []
 
@@ -192,3 +224,40 @@ def test_function_of_a_cache_that_keeps_nothing_is_part_of_the_program():
     for number in range(1, 4):
         assert compiled(torch.ones(1)).tolist() == [2]
         assert len(calls) == number
+
+
+@pytest.mark.parametrize("name", ["__call__", "__add__", "__len__", "__getitem__", "__getattr__"])
+def test_special_methods_are_not_known_by_address(name):
+    """A new method may lie where an old one lay that is gone."""
+
+    class Holder:
+        pass
+
+    uses = {
+        "__call__": lambda h: h(1), "__add__": lambda h: h + 1, "__len__": len,
+        "__getitem__": lambda h: h[0], "__getattr__": lambda h: h.other,
+    }  # fmt: skip
+    use, holder = uses[name], Holder()
+    compiled = fulgurite.jit(lambda x: x * use(holder))
+    for k in range(20):
+        names = {}
+        exec(f"def method(self, *a): return {k}", names)
+        setattr(Holder, name, names.pop("method"))
+        del names
+        assert compiled(torch.ones(1)).item() == k
+
+
+@pytest.mark.parametrize("use", [
+    lambda at: [5, 6, 7][at], lambda at: (5, 6, 7)[at], lambda at: len([1, 1, 1][:at]),
+    lambda at: ord("abc"[at]),
+])  # fmt: skip
+def test_index_objects(use):
+    class At:
+        def __index__(self):
+            return 2
+
+    at = At()
+    compiled = fulgurite.jit(lambda x: x * use(at))
+    for index in (2, 0, 1, 0, 2):
+        At.__index__ = lambda self, index=index: index
+        assert compiled(torch.ones(1)).item() == use(at)

@@ -1,9 +1,11 @@
 """What no guard can cover is flagged, with the line, and can be refused before it happens."""
 
 import _thread
+import array
 import builtins
 import collections
 import copy
+import ctypes
 import datetime
 import decimal
 import gc
@@ -35,6 +37,8 @@ generator = torch.Generator()
 OLD_TEXT = io.StringIO()
 OLD_HASH = hashlib.md5()
 view = memoryview(bytearray(b"abc"))
+NUMBERS = array.array("d", [1.0, 2.0])
+NUMBERS_IN_C = (ctypes.c_double * 2)(1.0, 2.0)
 
 
 class ReadsAttributeError(Exception):
@@ -82,6 +86,10 @@ IMPURE = {
     "ctypes": (lambda: s.GET_PID(), {"unreviewed"}),
     "cache_clear": (lambda: s.cached.cache_clear(), {"unreviewed"}),
     "memoryview": (lambda: view[0], {"unreviewed"}),
+    "sum of an array": (lambda: sum(NUMBERS), {"unreviewed"}),
+    "list of a ctypes array": (lambda: list(NUMBERS_IN_C), {"unreviewed"}),
+    "tensor of a memoryview": (lambda: torch.tensor(view), {"unreviewed"}),
+    "decimal": (lambda: decimal.Decimal(1) / 7, {"unreviewed"}),
     "__dict__ shared": (lambda: setattr(s.Plain(), "__dict__", vars(s.OBJECT)), {"unreviewed"}),
     "tensor.data": (lambda: setattr(s.BUFFER, "data", torch.ones(1)), {"tensor state"}),
     "requires_grad_": (lambda: s.BUFFER.requires_grad_(False), {"tensor state"}),

@@ -85,7 +85,8 @@ std::string CpuRowPasses::accumulate(const Numbers& numbers, std::string_view sl
       value = fmt::format("{}(first_lanes(k), {}, {})", use_select(prelude_, dtype_of(r)), value,
                           identity_of(prelude_, r.kind, dtype_of(r)));
     std::string sum = combined(prelude_, r.kind, dtype_of(r), accumulator, value);
-    if (!partial && has_total(r) && reduced.prim == Prim::Mul)  // and rounded once
+    // And rounded once; what is the same for all elements is computed before.
+    if (!partial && has_total(r) && reduced.prim == Prim::Mul && body_.is_inner(r.statement))
       sum = fmt::format("FMA(t{}, t{}, {})", reduced.args[0], reduced.args[1], accumulator);
     out += fmt::format("    {} = {};\n", accumulator, sum);
   }
