@@ -133,9 +133,8 @@ std::unordered_map<const void*, std::string>& data_checks() {
 }
 
 // `transforms`: (name, name of a pass, whether before it, function from trace to trace).
-std::shared_ptr<Compiled> compile_captured(const Captured& captured, bool verify,
-                                           nb::iterable executors, nb::iterable transforms,
-                                           bool keep_inputs) {
+std::shared_ptr<Compiled> compile_with(const Trace& trace, bool verify, nb::iterable executors,
+                                       nb::iterable transforms, bool keep_inputs) {
   CompileOptions options;
   options.verify = verify;
   options.keep_inputs = keep_inputs;
@@ -148,7 +147,13 @@ std::shared_ptr<Compiled> compile_captured(const Captured& captured, bool verify
                                nb::object made = run(std::make_shared<Trace>(trace));
                                return nb::cast<const Trace&>(made);
                              }});
-  return std::make_shared<Compiled>(compile(captured.trace, options));
+  return std::make_shared<Compiled>(compile(trace, options));
+}
+
+std::shared_ptr<Compiled> compile_captured(const Captured& captured, bool verify,
+                                           nb::iterable executors, nb::iterable transforms,
+                                           bool keep_inputs) {
+  return compile_with(captured.trace, verify, executors, transforms, keep_inputs);
 }
 
 void bind_questions(nb::module_& m) {
@@ -253,6 +258,16 @@ void bind_jit(nb::module_& m) {
   m.def("compile_captured", &compile_captured, nb::arg("captured"), nb::arg("verify"),
         nb::arg("executors") = nb::list(), nb::arg("transforms") = nb::list(),
         nb::arg("keep_inputs") = false);
+  m.def(
+      "compile_trace",
+      [](const Trace& trace, bool verify, nb::iterable executors, bool keep_inputs) {
+        Trace given = trace;
+        given.provenance = "Replaced";
+        return compile_with(given, verify, executors, nb::borrow<nb::iterable>(nb::list()),
+                            keep_inputs);
+      },
+      nb::arg("trace"), nb::arg("verify"), nb::arg("executors"), nb::arg("keep_inputs"),
+      "A program that a user put in place of a captured one.");
   m.def("uses_offsets",
         [](const Compiled& compiled) { return uses_offsets(compiled.series.back()); });
 }
