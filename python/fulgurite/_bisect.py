@@ -6,7 +6,8 @@ import dataclasses
 import torch
 
 from fulgurite import _C
-from fulgurite._fusions import fusions_of
+from fulgurite._C import UserError
+from fulgurite._fusions import fusions_of, trace_of
 from fulgurite._jit import jit
 from fulgurite._module import function_of
 from fulgurite._outputs import Outputs
@@ -17,13 +18,14 @@ from fulgurite._repro import region_text, repro_script
 class Difference:
     """Of a tensor from the one that was expected.
 
-    output: its number among the results; name: in the trace, where it is there.
+    output: its number among the tensors of the result, None where it is another; name: in the
+        trace, where it is there.
     largest: of the absolute differences; inf where a NaN or an infinity is expected, or got, alone;
         NaN where the types differ.
     text: in words.
     """
 
-    output: int
+    output: int | None
     name: str
     largest: float
     text: str
@@ -38,6 +40,7 @@ class Bisection:
     difference: of one of its results; where there is no such fusion, of a result of the whole
         program from eager's; None: there is none.
     without_fusion: whether the program differs from eager where each call runs by itself.
+    is_repeatable: whether eager gives the same twice, of a program with a difference.
     compared: the names of the fusions that ran, up to the one that was found.
     reproduce: a script that shows the difference of the fusion by itself; "" without one.
     """
@@ -47,6 +50,7 @@ class Bisection:
     calls: str = ""
     difference: Difference | None = None
     without_fusion: bool = False
+    is_repeatable: bool = True
     compared: tuple = ()
     reproduce: str = ""
 
@@ -63,6 +67,12 @@ class Bisection:
             )
         if self.difference is None:
             return f"no fusion differs, and the results are eager's ({ran})"
+        if not self.is_repeatable:
+            return (
+                f"no fusion differs by itself ({ran}), and nothing more can be told: eager differs "
+                "from one call to the next, too, so that the function depends on what it changes, "
+                f"or draws numbers of its own: {self.difference.text}"
+            )
         if self.without_fusion:
             return (
                 f"the difference is there without any fusion ({ran}), where each call runs by "
@@ -84,11 +94,12 @@ def bisect(f, /, *args, rtol=None, atol=None, **kwargs):
         they were afterwards; other state that `f` changes is changed by each call.
     rtol, atol: how much a result may differ; by default as torch.testing.assert_close has it.
 
-    The order is that in which the fusions run. Raises what `f` raises.
+    Results are the tensors and numbers that are returned, and the tensors that were written to. The
+    order is that in which the fusions run. Raises what `f` raises.
     """
     compiled = f if _is_compiled(f) else jit(f, executors=["fused_cpu", "aten"])
     function = function_of(compiled)
-    tolerances = {} if rtol is None and atol is None else {"rtol": rtol or 0.0, "atol": atol or 0.0}
+    tolerances = _tolerances(rtol, atol)
     search = _Search(tolerances)
     inputs = _Inputs(function.target, args, kwargs)
     eager = inputs.run(function.target)
@@ -97,16 +108,26 @@ def bisect(f, /, *args, rtol=None, atol=None, **kwargs):
     if search.error is not None:
         raise search.error
     if search.region is not None:
-        return search.found(_series_of(function, search.region))
+        return search.found()
     for results, without_fusion in ((apart, True), (inputs.run(compiled), False)):
         difference = first_difference(results, eager, tolerances)
         if difference is not None:
-            break
-    return Bisection(
-        difference=difference,
-        without_fusion=difference is not None and without_fusion,
-        compared=tuple(search.compared),
-    )
+            return Bisection(
+                difference=difference,
+                without_fusion=without_fusion,
+                is_repeatable=not first_difference(inputs.run(function.target), eager, tolerances),
+                compared=tuple(search.compared),
+            )
+    return Bisection(compared=tuple(search.compared))
+
+
+def _tolerances(rtol, atol):
+    for name, given in (("rtol", rtol), ("atol", atol)):
+        if given is not None and not (
+            isinstance(given, (int, float)) and 0 <= given < float("inf")
+        ):
+            raise UserError(f"{name} is a number, 0 or greater, or None for torch's, got {given!r}")
+    return {} if rtol is None and atol is None else {"rtol": rtol or 0.0, "atol": atol or 0.0}
 
 
 class _Search:
@@ -121,15 +142,15 @@ class _Search:
             return
         self.compared.append(region.name)
         try:
-            difference = first_difference(fused, expected, self.tolerances)
+            difference = first_difference(_by_number(fused), _by_number(expected), self.tolerances)
         except Exception as error:  # none may pass through the running plan
             self.error = error
             return
         if difference is not None:
             self.region, self.inputs, self.difference = region, inputs, difference
 
-    def found(self, traces):
-        trace = traces[-1]
+    def found(self):
+        trace = trace_of(self.region)
         fusion = next(f for f in fusions_of(trace).values() if f.is_code(self.region))
         symbol = next(s for s in trace.bound_symbols if s.name == fusion.name)
         name = symbol.outputs[self.difference.output].name
@@ -147,14 +168,6 @@ class _Search:
         )
 
 
-def _series_of(function, region):
-    records = [entry.record for entry in _C.entries(function)]
-    for record in [function.state.last, *records]:
-        if any(f.is_code(region) for f in fusions_of(record.traces[-1]).values()):
-            return record.traces
-    raise _C.InternalError(f"{region.name} ran, and is of no entry")
-
-
 def _is_compiled(f):
     return isinstance(f, _C.Function) or hasattr(type(f), "_fulgurite_function")
 
@@ -165,60 +178,109 @@ class _Inputs:
     def __init__(self, target, args, kwargs):
         self.args, self.kwargs = args, kwargs
         module = getattr(target, "__self__", target)
-        tensors = list(_C.argument_tensors(args, kwargs))
+        tensors = _C.argument_tensors(args, kwargs)
+        named = {f"tensor {number} of the arguments": t for number, t in enumerate(tensors)}
         if isinstance(module, torch.nn.Module):
-            tensors += [*module.parameters(), *module.buffers()]
-        self._saved = [(tensor, tensor.detach().clone()) for tensor in tensors]
+            named |= dict(module.named_parameters()) | dict(module.named_buffers())
+        self._saved = {name: _Saved(tensor) for name, tensor in named.items()}
         self._random = torch.get_rng_state()
 
     def run(self, function):
-        """Copies of the tensors of the result."""
+        """{what it is: a copy} of the tensors and numbers of the result, and of the other tensors:
+        what was saved, itself, of one that was not written to."""
         after = torch.get_rng_state()
         torch.set_rng_state(self._random)
         try:
-            result = function(*self.args, **self.kwargs)
-            tensors = Outputs(result, lambda value: False).tensors
-            return [tensor.detach().clone() for tensor in tensors]
+            read = Outputs(function(*self.args, **self.kwargs), lambda value: False)
+            results = _by_number([tensor.detach().clone() for tensor in read.tensors])
+            for number, value in enumerate(_numbers_of(read.template)):
+                results[f"number {number} of the result"] = _as_tensor(value)
+            return results | {name: saved.now() for name, saved in self._saved.items()}
         finally:
             torch.set_rng_state(after)
-            self._restore()
+            for saved in self._saved.values():
+                saved.restore()
 
-    def _restore(self):
-        for tensor, saved in self._saved:
-            if tensor.shape != saved.shape or not _same_bits(tensor, saved):
-                with torch.no_grad(), torch.inference_mode(tensor.is_inference()):
-                    tensor.copy_(saved)
+
+class _Saved:
+    """What a tensor was."""
+
+    def __init__(self, tensor):
+        self._tensor, self._copy = tensor, tensor.detach().clone()
+        self._storage, self._offset = tensor.untyped_storage(), tensor.storage_offset()
+        self._sizes, self._strides = tensor.shape, tensor.stride()
+
+    def now(self):
+        return self._copy if self._is_as_it_was() else self._tensor.detach().clone()
+
+    def restore(self):
+        if self._is_as_it_was():
+            return
+        with torch.no_grad(), torch.inference_mode(self._tensor.is_inference()):
+            if self._tensor.shape != self._sizes or self._tensor.stride() != self._strides:
+                self._tensor.set_(self._storage, self._offset, self._sizes, self._strides)
+            self._tensor.copy_(self._copy)
+
+    def _is_as_it_was(self):
+        return self._tensor.shape == self._sizes and _same_bits(self._tensor, self._copy)
 
 
 def _same_bits(a, b):
     return torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all())
 
 
+def _by_number(tensors):
+    return {f"output {number}": tensor for number, tensor in enumerate(tensors)}
+
+
+def _as_tensor(number):
+    """Of the default dtypes, whose tolerances are those of what the number was computed in."""
+    wide = isinstance(number, int) and abs(number) >= 2**63
+    return torch.tensor(float(number) if wide else number, device="cpu")
+
+
+def _numbers_of(template):
+    """In the order of the result."""
+    kind, value, children = template
+    if kind == "constant" and isinstance(value, (int, float, complex)):
+        yield value
+    for child in children:
+        yield from _numbers_of(child)
+
+
 def first_difference(results, expected, tolerances):
-    """The Difference of the first tensor that is not as expected, or None."""
-    for number, (got, wanted) in enumerate(zip(results, expected, strict=True)):
+    """The Difference of the first of the results, by name, that is not as expected, or None."""
+    if results.keys() != expected.keys():
+        more = [f"{name} is not expected" for name in results if name not in expected]
+        missing = [f"{name} is missing" for name in expected if name not in results]
+        return Difference(None, "", float("nan"), ", ".join(more + missing))
+    for number, (what, got) in enumerate(results.items()):
+        wanted = expected[what]
+        if got is wanted:
+            continue
+        output = number if what.startswith("output ") else None
         types = [(t.dtype, tuple(t.shape), t.stride()) for t in (got, wanted)]
         if types[0] != types[1]:
-            text = f"output {number}: is {_type_text(got)}, expected {_type_text(wanted)}"
-            return Difference(number, "", float("nan"), text)
+            text = f"{what}: is {_type_text(got)}, expected {_type_text(wanted)}"
+            return Difference(output, "", float("nan"), text)
         with contextlib.suppress(AssertionError):
             torch.testing.assert_close(got, wanted, equal_nan=True, **tolerances)
             continue
-        return _describe(number, got, wanted)
+        return _describe(output, what, got, wanted)
     return None
 
 
-def _describe(number, got, wanted):
+def _describe(output, what, got, wanted):
     differences = _absolute_differences(got, wanted)
     at = int(differences.argmax())
     place = tuple(int(i) for i in torch.unravel_index(torch.tensor(at), got.shape))
     largest = differences.flatten()[at].item()
     where = f" at {list(place)}" if place else ""
     text = (
-        f"output {number}: the largest difference is {largest:.6g}{where}, "
+        f"{what}: the largest difference is {largest:.6g}{where}, "
         f"{got[place].item()} instead of {wanted[place].item()}"
     )
-    return Difference(number, "", largest, text)
+    return Difference(output, "", largest, text)
 
 
 def _absolute_differences(got, wanted):

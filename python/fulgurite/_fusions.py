@@ -64,6 +64,12 @@ class Fusion:
         """
         if not isinstance(text, str) or not text.strip():
             raise UserError(f"the C++ text of {self.name} is a str that is not empty, got {text!r}")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"the C++ text of {self.name} cannot be written as UTF-8: {error}"
+            ) from error
         self._replaced.replace(self._region, text)
 
     def printed_cpu_code(self):
@@ -182,6 +188,16 @@ def remember_fusions(traces, regions, replaced):
             for symbol in trace.bound_symbols
             if symbol.name in known
         }
+
+
+def trace_of(region):
+    """The last of the traces in which the region is, or None."""
+    traces = [trace for trace, fusions in _FUSIONS.items() if _fusion_of(fusions, region)]
+    return traces[-1] if traces else None
+
+
+def _fusion_of(fusions, region):
+    return next((fusion for fusion in fusions.values() if fusion.is_code(region)), None)
 
 
 def fusions_of(trace):

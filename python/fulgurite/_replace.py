@@ -32,6 +32,7 @@ def replace_trace(compiled, program, *, entry=None):
     trace = _as_trace(program, original[0])
     _check_types("input", original[0].inputs, trace.inputs)
     _check_types("output", original[0].outputs, trace.outputs)
+    _check_writes(place, original[0], trace)
     with function.state.lock:
         made = _C.compile_trace(trace, True, options.executors, options.store_fusion_inputs)
         if _C.uses_offsets(made) and not _C.depends_on_offsets(function):
@@ -49,9 +50,10 @@ def restore_trace(compiled, *, entry=None):
     """Runs what was compiled for the entry again; see replace_trace."""
     place = entry_of(compiled, entry)
     record = place.record
-    if record.replaced is not None:
-        place.replace(None)
-        (record.traces, record.decisions), record.replaced = record.replaced, None
+    with function_of(compiled).state.lock:
+        if record.replaced is not None:
+            place.replace(None)
+            (record.traces, record.decisions), record.replaced = record.replaced, None
 
 
 def _as_trace(program, original):
@@ -62,6 +64,17 @@ def _as_trace(program, original):
     raise UserError(
         f"the new program is the edited text of a trace, or a Trace, got a {type(program).__name__}"
     )
+
+
+def _check_writes(place, before, now):
+    """A write to one tensor is seen through another in the same memory."""
+    lifted = any(kind != "argument" for kind, _ in place.sources)
+    if lifted and _C.writes_inputs(now) and not _C.writes_inputs(before):
+        raise UserError(
+            "the new program writes to an input, and what was compiled does not: the prologue of "
+            "this entry does not look at whether arguments share memory with the tensors that the "
+            "function has from elsewhere. Write to a clone, or write in the function itself"
+        )
 
 
 def _check_types(what, before, now):

@@ -108,8 +108,6 @@ def _faults_of(text, file):
     """Errors of the text become UserErrors that name its line."""
     try:
         yield
-    except UserError:
-        raise
     except SyntaxError as error:
         raise UserError(f"the text is no Python: {error.msg}{_line(text, error.lineno)}") from error
     except Exception as error:
@@ -117,7 +115,8 @@ def _faults_of(text, file):
             step for step in traceback.extract_tb(error.__traceback__) if step.filename == file
         ]
         line = _line(text, steps[-1].lineno if steps else None)
-        raise UserError(f"the text raised {type(error).__name__}: {error}{line}") from error
+        what = "" if isinstance(error, UserError) else f"the text raised {type(error).__name__}: "
+        raise UserError(f"{what}{error}{line}") from error
 
 
 def _line(text, number):

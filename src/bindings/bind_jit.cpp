@@ -15,6 +15,7 @@
 #include "capture/tracer.h"
 #include "compile/pipeline.h"
 #include "ops/facts.h"
+#include "passes/memory.h"
 #include "pystate/place.h"
 
 namespace nb = nanobind;
@@ -98,10 +99,24 @@ bool uses_offsets(const Trace& trace, const std::vector<Call>& calls,
   return false;
 }
 
+std::unordered_set<StorageId> storages_of_inputs(const Trace& trace) {
+  std::unordered_set<StorageId> storages;
+  for (const Input& input : trace.inputs) storages.insert(type_of(trace, input.id).storage);
+  return storages;
+}
+
 bool uses_offsets(const Trace& trace) {
-  std::unordered_set<StorageId> inputs;
-  for (const Input& input : trace.inputs) inputs.insert(type_of(trace, input.id).storage);
-  return uses_offsets(trace, trace.calls, inputs);
+  return uses_offsets(trace, trace.calls, storages_of_inputs(trace));
+}
+
+// To the memory of one.
+bool writes_inputs(const Trace& trace) {
+  const auto inputs = storages_of_inputs(trace);
+  bool writes = false;
+  for (const Call& call : trace.calls)
+    for_each_change(call,
+                    [&](ValueId id) { writes |= inputs.contains(type_of(trace, id).storage); });
+  return writes;
 }
 
 nb::list argument_tensors(nb::tuple args, nb::dict keywords) {
@@ -268,6 +283,7 @@ void bind_jit(nb::module_& m) {
       },
       nb::arg("trace"), nb::arg("verify"), nb::arg("executors"), nb::arg("keep_inputs"),
       "A program that a user put in place of a captured one.");
+  m.def("writes_inputs", &writes_inputs, nb::arg("trace"));
   m.def("uses_offsets",
         [](const Compiled& compiled) { return uses_offsets(compiled.series.back()); });
 }

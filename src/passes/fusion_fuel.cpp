@@ -20,7 +20,10 @@ std::optional<int64_t> fuel_of_environment() {
   int64_t fuel = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), fuel);
   if (error != std::errc() || end != text.data() + text.size() || fuel < 0)
-    user_error("{} is '{}'; expected a whole number of regions", kVariable, text);
+    user_error(
+        "{} is '{}'; expected a whole number of regions, from 0: unset it to form all that there "
+        "are",
+        kVariable, text);
   return fuel;
 }
 

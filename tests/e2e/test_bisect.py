@@ -130,6 +130,98 @@ def test_inputs_state_and_random_numbers_are_as_they_were():
     assert found.difference is None and found.compared and torch.equal(x, given)
 
 
+def edited(function, *given):
+    """Compiled, with another number in its program."""
+    compiled = fulgurite.jit(function, **FUSED)
+    compiled(*given)
+    text = fulgurite.last_traces(compiled)[0].text()
+    assert ", 3)" in text or "(3)" in text
+    fulgurite.replace_trace(compiled, text.replace(", 3)", ", 4)").replace("(3)", "(4)"))
+    return compiled
+
+
+def test_tensors_that_were_written_to_are_results():
+    def write(x):
+        x.mul_(3).add_(1)
+
+    x = torch.ones(4)
+    assert examine.bisect(write, x).difference is None and x.tolist() == [1] * 4
+    found = examine.bisect(edited(write, x.clone()), x)
+    assert found.difference.output is None and found.difference.largest == 1
+    assert "tensor 0 of the arguments: the largest difference is 1" in repr(found)
+    module = Norm().train()
+    compiled = fulgurite.jit(module, **FUSED)
+    with torch.no_grad():
+        compiled(x := torch.randn(6, 4))
+        text = fulgurite.last_traces(compiled)[0].text()
+        assert "True, 0.1, " in text
+        fulgurite.replace_trace(compiled, text.replace("True, 0.1, ", "True, 0.2, "))
+        found = examine.bisect(compiled, x)
+    assert "norm.running_mean: the largest difference" in repr(found)
+
+
+def test_numbers_are_results():
+    def total(x):
+        return {"sum": (x * 3).sum().item(), "text": "a"}, 7
+
+    x = torch.ones(4)
+    assert examine.bisect(total, x).difference is None
+    found = examine.bisect(edited(total, x), x)
+    assert "number 0 of the result: the largest difference is 4, 16.0 instead of 12.0" in repr(
+        found
+    )
+
+
+def test_a_function_that_does_not_repeat_itself_is_told():
+    generator, seen = torch.Generator(), []
+
+    def draw(x):
+        return x * 3 + torch.rand(4, generator=generator)
+
+    def grow(x):
+        seen.append(0)
+        return [x * 3] * len(seen), tuple(x + i for i in range(len(seen)))
+
+    class Counter(torch.nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return (x * 3 + self.calls).relu()
+
+    for f in (draw, grow, Counter()):
+        found = examine.bisect(f, torch.ones(4))
+        assert found.fusion is None and found.difference and not found.is_repeatable
+        assert "eager differs from one call to the next" in repr(found)
+
+
+def test_a_tensor_of_another_shape_afterwards_is_as_it_was():
+    def shrink(x):
+        return x.resize_(2).mul_(3)
+
+    x = torch.arange(4.0)
+    assert examine.bisect(shrink, x).difference is None
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_a_fusion_of_a_function_within_is_found():
+    inner = fulgurite.jit(lambda x: (x * 3 + 1).relu(), **FUSED)
+    outer = fulgurite.jit(lambda x: inner(x[x > 0]), fallback="eager", **FUSED)
+    x = torch.ones(4)
+    inner(x)
+    broken(inner, 0, "f32(3.f)", "f32(4.f)")
+    found = examine.bisect(outer, x)
+    assert found.fusion.name == "fusion0" and found.trace is fulgurite.last_traces(inner)[-1]
+
+
+@pytest.mark.parametrize("given", ["a", -1, float("nan"), float("inf")])
+def test_tolerances_are_numbers(given):
+    with pytest.raises(fulgurite.UserError, match="rtol is a number, 0 or greater"):
+        examine.bisect(two_fusions, *inputs(), rtol=given)
+    with pytest.raises(fulgurite.UserError, match="atol is a number, 0 or greater"):
+        examine.bisect(two_fusions, *inputs(), atol=given)
+
+
 def test_a_difference_of_infinities_and_integers_has_a_size():
     compiled = fulgurite.jit(
         lambda x: ((x * 3 + 1).exp(), (x > 0).to(torch.int32) * 7 + 1), **FUSED

@@ -102,10 +102,59 @@ def test_a_text_that_does_not_compile_is_the_users_error():
     renamed = fusion.printed_cpu_code().replace('extern "C" void fused', 'extern "C" void other')
     with pytest.raises(fulgurite.UserError, match="defines no extern"):
         fusion.replace_cpu_code(renamed)
+    with pytest.raises(fulgurite.UserError, match="cannot be written as UTF-8"):
+        fusion.replace_cpu_code("// \udc80\n" + fusion.printed_cpu_code())
     for nothing in ("", "  \n", None, 3):
         with pytest.raises(fulgurite.UserError, match="a str that is not empty"):
             fusion.replace_cpu_code(nothing)
     assert torch.equal(compiled(x), program(x))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("long begin, long end) {", "double begin, long end) {"),
+        ("long begin, long end) {", "long begin) {\n  const long end = begin;"),
+        ('extern "C" void', 'extern "C" int'),
+        ('extern "C" void', "static void"),
+    ],
+)
+def test_a_function_of_another_signature_is_refused(old, new):
+    x = torch.randn(4, 33)
+    compiled = fulgurite.jit(program, **FUSED)
+    compiled(x)
+    fusion = fusion_of(compiled)
+    text = fusion.printed_cpu_code()
+    assert text.count(old) == 1
+    wanted = r'extern "C" void fused_mul_add_relu\(const KernelArgs\*, long, long\)'
+    with pytest.raises(fulgurite.UserError, match=f"what was there still runs.*{wanted}"):
+        fusion.replace_cpu_code(text.replace(old, new))
+    assert torch.equal(compiled(x), program(x)) and not fusion.is_replaced
+
+
+def test_a_text_may_call_no_function_of_the_process():
+    compiled = fulgurite.jit(program, **FUSED)
+    compiled(torch.ones(3))
+    fusion = fusion_of(compiled)
+    text = 'extern "C" int nowhere();\n' + fusion.printed_cpu_code()
+    call = text.replace("= args->sizes,", "= args->sizes + nowhere(),")
+    assert call != text
+    with pytest.raises(fulgurite.UserError, match="calls nowhere, which is not among"):
+        fusion.replace_cpu_code(call)
+
+
+def test_an_edit_may_read_what_the_printed_text_has_written_over():
+    def chain(x):
+        return torch.mm(x, x) * 3 + 1
+
+    x = torch.randn(64, 64)
+    compiled = fulgurite.jit(chain, **FUSED)
+    compiled(x)
+    fusion = fusion_of(compiled)
+    seen = fusion.printed_cpu_code().replace("args->pointers[1];", "args->pointers[1]; *y0 = 0;")
+    assert seen != fusion.printed_cpu_code()
+    fusion.replace_cpu_code(seen)
+    torch.testing.assert_close(compiled(x), chain(x))
 
 
 def test_a_second_edit_takes_the_place_of_the_first():

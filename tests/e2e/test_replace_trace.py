@@ -127,6 +127,15 @@ def test_writes_are_part_of_the_program():
         ("torch.relu(t3)", "torch.relu(t3)[1:]", "output 0 .* the shape"),
         ("torch.relu(t3)", "torch.relu(t3).item()", "data|item"),
         ("torch.relu(t3)", "outside", "raised NameError"),
+        ("torch.relu(t3)", "torch.nowhere(t3)", r"no attribute 'nowhere'\n  in line \d+: t4 = "),
+        (
+            "torch.relu(t3)",
+            "t3 if t3.sum() > 0 else t2",
+            r"needs the data .*\n.*\n  in line \d+: t4",
+        ),
+        ("return t4, {", "return {", "returns 1 tensors, and the trace returned 2"),
+        ("return t4, {", "return t4, t3, {", "returns 3 tensors, and the trace returned 2"),
+        ("return t4, {", "{", "returns 0 tensors, and the trace returned 2"),
         ("torch.relu(t3)", "torch.as_strided(x, (4, 5), (5, 1), 0)", "where an input lies"),
     ],
 )
@@ -140,6 +149,41 @@ def test_what_does_not_fit_is_refused(old, new, message):
         fulgurite.replace_trace(compiled, text.replace(old, new))
     assert torch.equal(compiled(x, y)[0], program(x, y)[0])
     assert last_text(compiled, 0) == text
+
+
+def test_a_write_that_is_seen_through_another_tensor_is_refused():
+    held = torch.ones(3)
+    compiled = fulgurite.jit(lambda x: x + held)
+    compiled(torch.ones(3))
+    text = last_text(compiled, 0)
+    with pytest.raises(fulgurite.UserError, match="writes to an input, and what was compiled does"):
+        fulgurite.replace_trace(compiled, text.replace("torch.add(x,", "torch.add(x.mul_(2),"))
+    fulgurite.replace_trace(compiled, text.replace("torch.add(x,", "torch.add(x.clone().mul_(2),"))
+    assert compiled(held).tolist() == [3, 3, 3] and held.tolist() == [1, 1, 1]
+    # The tensors of one call are told apart by the prologue.
+    both = fulgurite.jit(lambda x, y: x + y)
+    both(torch.ones(3), torch.ones(3))
+    text = last_text(both, 0)
+    fulgurite.replace_trace(both, text.replace("torch.add(x,", "torch.add(x.mul_(2),"))
+    x = torch.ones(3)
+    assert both(x, torch.ones(3)).tolist() == [3, 3, 3] and x.tolist() == [2, 2, 2]
+
+
+def test_an_error_of_the_new_program_is_not_left_to_the_old_one():
+    compiled = fulgurite.jit(lambda x, i: torch.index_select(x, 0, i) + 1)
+    x, right, wrong = torch.ones(2), torch.tensor([1, 0]), torch.tensor([5, 0])
+    compiled(x, right)
+    text = last_text(compiled, 0)
+    edited = text.replace("torch.index_select(x, 0, i)", "torch.index_select(x, 0, i * 2 - 1)")
+    assert edited != text
+    fulgurite.replace_trace(compiled, edited)
+    with pytest.raises((IndexError, RuntimeError)):
+        compiled(x, right)  # which eager takes
+    assert fulgurite.compile_data(compiled).fallbacks == []
+    fulgurite.restore_trace(compiled)
+    assert compiled(x, right).tolist() == [2, 2]
+    with pytest.raises((IndexError, RuntimeError)):
+        compiled(x, wrong)
 
 
 def test_what_is_no_program_is_refused():

@@ -69,6 +69,12 @@ void run_on_threads(const RegionKernel& region, const Kernel& code, void* const*
   });
 }
 
+// A text that defines the function with other parameters does not compile with this at its end.
+std::string declaration_of(const std::string& symbol) {
+  return fmt::format(
+      "\nextern \"C\" void {}(const struct KernelArgs*, long, long);  // its caller\n", symbol);
+}
+
 at::Tensor new_tensor(const TensorType& type) {
   return at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype);
 }
@@ -193,15 +199,23 @@ bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results
   return true;
 }
 
+std::string used_text(const RegionKernel& kernel) {
+  const Kernel& used = kernel.used();
+  if (&used == kernel.kernel.get()) return used.text;
+  return used.text.substr(0, used.text.size() - declaration_of(used.symbol).size());
+}
+
 void replace_text(const RegionKernel& kernel, const std::string& text) {
   if (text.empty()) return kernel.replaced.set(nullptr);
   const Kernel& printed = *kernel.kernel;
   KernelPointer made;
   try {
-    made = compile_kernel(text, printed.symbol, printed.target);
+    made = compile_kernel(text + declaration_of(printed.symbol), printed.symbol, printed.target);
   } catch (const InternalError& error) {
-    user_error("the text that was to replace {} cannot be used; what was there still runs. {}",
-               printed.symbol, error.what());
+    user_error(
+        "the text that was to replace {0} cannot be used, and what was there still runs: mend it, "
+        "and keep the function extern \"C\" void {0}(const KernelArgs*, long, long). {1}",
+        printed.symbol, error.what());
   }
   if (!made) user_error("there is no compiler for another text: {}", missing_compiler());
   kernel.replaced.set(std::move(made));

@@ -43,6 +43,7 @@ std::vector<RegionKernelPointer> region_kernels(const Trace& trace,
 // See RegionCode.
 bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results);
 void replace_text(const RegionKernel& kernel, const std::string& text);
+std::string used_text(const RegionKernel& kernel);
 double time(const RegionKernel& kernel, TensorList inputs, double seconds);
 
 }  // namespace fulgurite
