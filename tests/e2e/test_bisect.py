@@ -232,6 +232,23 @@ def test_a_difference_of_infinities_and_integers_has_a_size():
     assert examine.bisect(compiled, x).difference.largest == float("inf")
 
 
+def test_the_difference_that_is_shown_is_none_that_is_allowed():
+    def pair(x):
+        return x * 3 + 1
+
+    compiled, x = fulgurite.jit(pair, **FUSED), torch.tensor([1e6, 0.0, 2.0])
+    compiled(x)
+    broken(compiled, 0, "f32(1.f)", "f32(1.125f)")
+    found = examine.bisect(compiled, x)
+    assert found.difference.text.endswith("0.125 at [1], 1.125 instead of 1.0")
+
+
+def test_what_has_no_data_is_not_compared():
+    x = torch.ones(3, device="meta")
+    found = examine.bisect(lambda x: x * 3 + 1, x)
+    assert found.difference is None and found.compared == ()
+
+
 def test_what_was_not_fused_is_said():
     x = torch.randn(4, requires_grad=True)
     found = examine.bisect(lambda x: (x * 2 + 1).relu(), x)

@@ -156,3 +156,13 @@ def test_an_edited_text_is_part_of_the_script(tmp_path):
     path.write_text(examine.get_fusion_repro(trace, "fusion0", values=True))
     ran = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
     assert ran.returncode == 1 and "Mismatched elements: 35 / 35" in ran.stderr, ran.stderr
+
+
+def test_an_operator_that_torch_has_not_looked_up_yet(tmp_path):
+    x = torch.tensor([True, False])
+    _, text = compiled_with_repro(lambda x: ~(x & x) | x, (x,), True)
+    assert "torch.ops.aten.__or__.Tensor" in text
+    script = tmp_path / "repro.py"
+    script.write_text(text)
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
