@@ -28,6 +28,7 @@ gates: setup  ## layers, lengths, op names, formatting and the like
 
 demo: setup  ## what fulgurite does, in a terminal
 	$(PYTHON) examples/step_by_step.py
+	$(PYTHON) examples/fusion.py
 	$(PYTHON) examples/transformers_models.py
 	$(PYTHON) examples/guards.py
 

@@ -30,6 +30,7 @@ from fulgurite._inspect import (  # noqa: E402
     last_traces,
 )
 from fulgurite._jit import jit  # noqa: E402
+from fulgurite._replace import replace_trace, restore_trace  # noqa: E402
 from fulgurite._trace_file import load  # noqa: E402
 from fulgurite._transforms import Transform, with_text  # noqa: E402
 
@@ -63,5 +64,7 @@ __all__ = [
     "last_recompile_reason",
     "last_traces",
     "load",
+    "replace_trace",
+    "restore_trace",
     "with_text",
 ]

@@ -27,6 +27,8 @@ class Record:
     traces: as captured first, as executed last; empty for an entry that runs eagerly.
     reason: why such calls run eagerly; "" for a compiled entry.
     milliseconds: of "capture" and "compile".
+    replaced: the traces and decisions of the compilation where replace_trace has put others in
+      their place, or None.
     python_state: guards on the state of Python, and effects on it.
     sketch, template, places: the call's arguments, its result and the containers among the
       arguments that it changes or gives back, for the printed prologue and epilogue.
@@ -37,6 +39,7 @@ class Record:
     decisions: list = dataclasses.field(default_factory=list)
     reason: str = ""
     milliseconds: dict = dataclasses.field(default_factory=dict)
+    replaced: tuple | None = None
     python_state: object = None
     sketch: object = None
     template: tuple = ()
@@ -105,7 +108,7 @@ def _compile(function, key, signature, args, kwargs):
         return None, program.raised
     _check_gradients(program, args, kwargs)
     captured_at = time.perf_counter()
-    options = function.state.options
+    state, options = function.state, function.state.options
     compiled = _C.compile_captured(
         program.captured,
         options.verify,
@@ -116,7 +119,7 @@ def _compile(function, key, signature, args, kwargs):
     if warning := _C.missing_compiler_warning():
         warnings.warn(warning, stacklevel=2)
     series = compiled.series
-    remember_fusions(series, _C.regions_of(compiled))
+    remember_fusions(series, _C.regions_of(compiled), state.replaced_texts)
     record = Record(
         signature,
         traces=series,

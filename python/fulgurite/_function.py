@@ -14,6 +14,7 @@ from torch.compiler import is_dynamo_compiling
 
 from fulgurite import _C
 from fulgurite._compile import on_miss
+from fulgurite._fusions import ReplacedTexts
 from fulgurite._options import Options
 
 _KEPT_REASONS = 100
@@ -27,6 +28,7 @@ class State:
     recompile_reason: in words, why the latest compilation was needed.
     fallbacks: why calls ran eagerly, the latest last.
     has_set_up: whether a call ran eagerly because it registered hooks.
+    replaced_texts: C++ texts of fusions that the user gave.
     not_kept: the entry that was compiled last, with the option cache="no caching".
     lock: held while an entry is made: a capture changes the state of Python, and undoes it.
     """
@@ -36,6 +38,7 @@ class State:
     recompile_reason: str = ""
     fallbacks: list = dataclasses.field(default_factory=list)
     has_set_up: bool = False
+    replaced_texts: ReplacedTexts = dataclasses.field(default_factory=ReplacedTexts)
     not_kept: object = None
     lock: object = dataclasses.field(default_factory=threading.RLock)
 

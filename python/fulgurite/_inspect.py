@@ -76,7 +76,7 @@ def last_prologue_traces(compiled):
 
     Its text shows the state as of now: an object that is gone has a word of its own.
     """
-    return TraceSeries([prologue(_last_entry(compiled), _last(compiled))])
+    return TraceSeries([prologue(entry_of(compiled), _last(compiled))])
 
 
 def last_epilogue_traces(compiled):
@@ -124,12 +124,15 @@ def last_recompile_reason(compiled):
     return function_of(compiled).state.recompile_reason
 
 
-def _last_entry(compiled):
-    state, last = function_of(compiled).state, _last(compiled)
+def entry_of(compiled, record=None):
+    """The compiled entry of a Record; None: of the one compiled last."""
+    state = function_of(compiled).state
+    wanted = _last(compiled) if record is None else record
     for entry in [*_C.entries(function_of(compiled)), state.not_kept]:
-        if entry is not None and entry.record is last:
+        if entry is not None and not entry.eager and entry.record is wanted:
             return entry
-    raise UserError("the entry that was compiled last is no longer kept: call the function again")
+    which = "compiled last is" if record is None else "given is none of compile_data(f).entries, or"
+    raise UserError(f"the entry {which} no longer kept: call the function again")
 
 
 def _last(compiled):

@@ -1,7 +1,9 @@
 """Passes of the user's own, and traces made from text."""
 
+import contextlib
 import dataclasses
 import difflib
+import traceback
 from collections.abc import Callable
 
 from fulgurite import _C
@@ -87,12 +89,38 @@ def with_text(trace, text):
     It has to take the same inputs and to return as many tensors. It is run, so use it on text that
     you trust.
     """
-    scope = {}
-    exec(compile(text, f"<{trace.name}>", "exec"), scope)
+    scope, file = {}, f"<{trace.name}>"
+    with _faults_of(text, file):
+        exec(compile(text, file, "exec"), scope)
     if trace.name not in scope:
         raise UserError(f"the text defines no function {trace.name!r}")
 
     def program(*inputs):
-        return Outputs(scope[trace.name](*inputs), lambda value: False, Places()).tensors
+        with _faults_of(text, file):
+            result = scope[trace.name](*inputs)
+        return Outputs(result, lambda value: False, Places()).tensors
 
     return trace.retrace(program)
+
+
+@contextlib.contextmanager
+def _faults_of(text, file):
+    """Errors of the text become UserErrors that name its line."""
+    try:
+        yield
+    except SyntaxError as error:
+        raise UserError(f"the text is no Python: {error.msg}{_line(text, error.lineno)}") from error
+    except Exception as error:
+        steps = [
+            step for step in traceback.extract_tb(error.__traceback__) if step.filename == file
+        ]
+        line = _line(text, steps[-1].lineno if steps else None)
+        what = "" if isinstance(error, UserError) else f"the text raised {type(error).__name__}: "
+        raise UserError(f"{what}{error}{line}") from error
+
+
+def _line(text, number):
+    lines = text.splitlines()
+    if not number or number > len(lines):
+        return ""
+    return f"\n  in line {number}: {lines[number - 1].strip()}"

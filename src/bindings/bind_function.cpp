@@ -77,10 +77,11 @@ std::vector<at::Tensor> run_plan(const Entry& entry, const Arguments& arguments,
   std::vector<at::Tensor> inputs = entry.inputs(arguments);
   // Effects go to objects that the guards have just found: nobody is to drop them meanwhile.
   const bool has_effects = entry.state && !entry.state->effects.empty();
-  if (has_effects || entry.compiled.plan->typical_nanoseconds() < kReleaseAfterNanoseconds)
-    return entry.compiled.plan->run(std::move(inputs), undone);
+  const Plan& plan = *entry.compiled.plan;
+  if (has_effects || plan.typical_nanoseconds() < kReleaseAfterNanoseconds)
+    return plan.run(std::move(inputs), undone);
   nb::gil_scoped_release released;
-  return entry.compiled.plan->run(std::move(inputs), undone);
+  return plan.run(std::move(inputs), undone);
 }
 
 // Nullopt where an operator fails and nothing has happened yet that eager would do again.
@@ -93,8 +94,8 @@ std::optional<std::vector<at::Tensor>> try_plan(const Entry& entry, const Argume
   } catch (const UserError&) {
     throw;
   } catch (const std::exception&) {
-    if (!undone) throw;
-    PyErr_Clear();  // of an operator that is written in Python
+    if (!undone || entry.is_replaced()) throw;  // eager is another program
+    PyErr_Clear();                              // of an operator that is written in Python
     return std::nullopt;
   }
 }
@@ -424,6 +425,11 @@ void bind_function(nb::module_& m) {
       .def_prop_ro("reads", &reads_of, "(tensor, bytes) of the data that it depends on")
       .def_prop_ro("sources", &sources_of, "(kind, number) for each input of its traces")
       .def("inputs", &inputs_of, "The tensors that its traces take when it serves a call.")
+      .def("replace", &Entry::replace, nb::arg("program").none(),
+           "Runs a Compiled of the same inputs and outputs from now on; None: the first one again.")
+      .def_prop_ro(
+          "compiled", [](const Entry& e) { return std::make_shared<Compiled>(e.compiled); },
+          "The program that runs.")
       .def("changed", &Entry::changed, "What no longer holds of the tensors that it lifted; ''.");
   m.def("make_entry", &make_entry, nb::arg("key"), nb::arg("compiled").none(), nb::arg("sources"),
         nb::arg("lifted"), nb::arg("reads"), nb::arg("state").none(), nb::arg("output").none(),

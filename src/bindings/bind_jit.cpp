@@ -15,6 +15,7 @@
 #include "capture/tracer.h"
 #include "compile/pipeline.h"
 #include "ops/facts.h"
+#include "passes/memory.h"
 #include "pystate/place.h"
 
 namespace nb = nanobind;
@@ -98,10 +99,24 @@ bool uses_offsets(const Trace& trace, const std::vector<Call>& calls,
   return false;
 }
 
+std::unordered_set<StorageId> storages_of_inputs(const Trace& trace) {
+  std::unordered_set<StorageId> storages;
+  for (const Input& input : trace.inputs) storages.insert(type_of(trace, input.id).storage);
+  return storages;
+}
+
 bool uses_offsets(const Trace& trace) {
-  std::unordered_set<StorageId> inputs;
-  for (const Input& input : trace.inputs) inputs.insert(type_of(trace, input.id).storage);
-  return uses_offsets(trace, trace.calls, inputs);
+  return uses_offsets(trace, trace.calls, storages_of_inputs(trace));
+}
+
+// To the memory of one.
+bool writes_inputs(const Trace& trace) {
+  const auto inputs = storages_of_inputs(trace);
+  bool writes = false;
+  for (const Call& call : trace.calls)
+    for_each_change(call,
+                    [&](ValueId id) { writes |= inputs.contains(type_of(trace, id).storage); });
+  return writes;
 }
 
 nb::list argument_tensors(nb::tuple args, nb::dict keywords) {
@@ -133,9 +148,8 @@ std::unordered_map<const void*, std::string>& data_checks() {
 }
 
 // `transforms`: (name, name of a pass, whether before it, function from trace to trace).
-std::shared_ptr<Compiled> compile_captured(const Captured& captured, bool verify,
-                                           nb::iterable executors, nb::iterable transforms,
-                                           bool keep_inputs) {
+std::shared_ptr<Compiled> compile_with(const Trace& trace, bool verify, nb::iterable executors,
+                                       nb::iterable transforms, bool keep_inputs) {
   CompileOptions options;
   options.verify = verify;
   options.keep_inputs = keep_inputs;
@@ -148,7 +162,13 @@ std::shared_ptr<Compiled> compile_captured(const Captured& captured, bool verify
                                nb::object made = run(std::make_shared<Trace>(trace));
                                return nb::cast<const Trace&>(made);
                              }});
-  return std::make_shared<Compiled>(compile(captured.trace, options));
+  return std::make_shared<Compiled>(compile(trace, options));
+}
+
+std::shared_ptr<Compiled> compile_captured(const Captured& captured, bool verify,
+                                           nb::iterable executors, nb::iterable transforms,
+                                           bool keep_inputs) {
+  return compile_with(captured.trace, verify, executors, transforms, keep_inputs);
 }
 
 void bind_questions(nb::module_& m) {
@@ -253,6 +273,17 @@ void bind_jit(nb::module_& m) {
   m.def("compile_captured", &compile_captured, nb::arg("captured"), nb::arg("verify"),
         nb::arg("executors") = nb::list(), nb::arg("transforms") = nb::list(),
         nb::arg("keep_inputs") = false);
+  m.def(
+      "compile_trace",
+      [](const Trace& trace, bool verify, nb::iterable executors, bool keep_inputs) {
+        Trace given = trace;
+        given.provenance = "Replaced";
+        return compile_with(given, verify, executors, nb::borrow<nb::iterable>(nb::list()),
+                            keep_inputs);
+      },
+      nb::arg("trace"), nb::arg("verify"), nb::arg("executors"), nb::arg("keep_inputs"),
+      "A program that a user put in place of a captured one.");
+  m.def("writes_inputs", &writes_inputs, nb::arg("trace"));
   m.def("uses_offsets",
         [](const Compiled& compiled) { return uses_offsets(compiled.series.back()); });
 }

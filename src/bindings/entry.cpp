@@ -111,6 +111,12 @@ std::string Entry::changed() const {
   return "";
 }
 
+void Entry::replace(const Compiled* program) {
+  Compiled next = program ? *program : replaced_.empty() ? compiled : replaced_.front();
+  replaced_.push_back(std::exchange(compiled, std::move(next)));
+  is_replaced_ = program;
+}
+
 std::string Entry::name_of(size_t index) const {
   const Trace& trace = compiled.series.front();
   for (size_t i = 0; i < sources.size(); ++i)

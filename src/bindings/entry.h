@@ -63,6 +63,11 @@ struct Entry {
   bool eager = false;                     // such calls run the user's function as it is
   uint64_t hits = 0;
 
+  // Runs another program for the same inputs and outputs from now on; null: the one that it was
+  // made with.
+  void replace(const Compiled* program);
+  bool is_replaced() const { return is_replaced_; }
+
   bool holds(const Arguments& arguments) const;  // what it was compiled for has not changed
   bool expired() const;  // it is known never to hold again: an object that it needs is gone
   std::string changed() const;
@@ -73,6 +78,9 @@ struct Entry {
   PyObject* finish(std::vector<at::Tensor> outputs, const Arguments& arguments) const;
 
  private:
+  std::vector<Compiled> replaced_;  // the first one first; somebody may be running one
+  bool is_replaced_ = false;
+
   std::vector<InMemory> find_sharing(const Arguments& arguments) const;
   bool keeps_containers_apart(const Arguments& arguments) const;
   bool decides_the_same(const Arguments& arguments) const;

@@ -38,8 +38,13 @@ struct RegionCode {
 
   // For people.
   std::string program;  // what it computes, in the terms of the executor
-  std::string text;     // the source
-  std::function<std::string()> assembly;
+  std::string text;     // the source, as printed
+  // The source that runs: `text`, or what replaced it.
+  std::function<std::string()> used_text;
+  std::function<std::string()> assembly;  // of the source that runs
+  // Runs another source from now on; "": the printed one again. UserError for one that does not
+  // compile.
+  std::function<void(const std::string& text)> replace_text;
   int64_t bytes = 0;  // that a run reads and writes, each element once
 };
 

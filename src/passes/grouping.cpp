@@ -282,16 +282,22 @@ void Grouping::add_order_of_segments(std::vector<std::set<int32_t>>& before,
         if (before[later].insert(earlier).second) after[earlier].push_back(later);
 }
 
-void Grouping::note(int32_t call, int32_t with, Refusal refusal) {
+void Grouping::note_refused(const std::vector<int32_t>& members, Refusal refusal) const {
+  note(members.front(), members.back(), std::move(refusal));
+}
+
+void Grouping::note(int32_t call, int32_t with, Refusal refusal) const {
   if (!decisions_) return;
   std::string line;
   text_.append(line, trace_.calls[call]);
-  line += "  with  ";
-  text_.append(line, trace_.calls[with]);
+  if (with != call) {
+    line += "  with  ";
+    text_.append(line, trace_.calls[with]);
+  }
   decisions_->push_back({executor_.name, std::move(line), std::move(refusal)});
 }
 
-void Grouping::note_alone(const Unit& unit) {
+void Grouping::note_alone(const Unit& unit) const {
   if (!decisions_ || unit.is_region) return;
   const auto call = std::ranges::find_if(unit.members, [&](int32_t i) { return !is_view_[i]; });
   std::string line;

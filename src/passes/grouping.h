@@ -33,6 +33,9 @@ class Grouping {
   bool is_view(int32_t call) const { return is_view_[call]; }
   bool is_kept_outside(int32_t view, const std::vector<int32_t>& members) const;
 
+  // Adds to the decisions why calls that would be a region run apart.
+  void note_refused(const std::vector<int32_t>& members, Refusal refusal) const;
+
  private:
   // Calls that run as one, or one call.
   struct Unit {
@@ -59,8 +62,8 @@ class Grouping {
   std::set<int32_t> makers_of(int32_t unit) const;
   void add_order_of_segments(std::vector<std::set<int32_t>>& before,
                              std::vector<std::vector<int32_t>>& after) const;
-  void note(int32_t call, int32_t with, Refusal refusal);
-  void note_alone(const Unit& unit);
+  void note(int32_t call, int32_t with, Refusal refusal) const;
+  void note_alone(const Unit& unit) const;
 
   // Calls f(call) for the calls that make what a call uses.
   template <class F>
@@ -73,7 +76,7 @@ class Grouping {
   const Trace& trace_;
   const Executor& executor_;
   std::vector<Decision>* decisions_;
-  CallText text_;
+  mutable CallText text_;                      // keeps the spellings that it has looked up
   int32_t end_ = 0;                            // of the calls before the epilogue
   std::vector<int32_t> maker_;                 // of a value: a call, or -1
   std::vector<std::vector<int32_t>> used_at_;  // of a value: calls

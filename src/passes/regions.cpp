@@ -5,6 +5,7 @@
 #include "ir/rename.h"
 #include "ops/facts.h"
 #include "passes/filter.h"
+#include "passes/fusion_fuel.h"
 #include "passes/grouping.h"
 
 namespace fulgurite {
@@ -17,10 +18,10 @@ class Assembly {
 
   Trace run() {
     for (const Grouping::Group& group : groups_.ordered()) {
-      if (group.is_region)
+      if (group.is_region && has_fuel(group.members))
         add_region(group.members);
       else
-        result_.calls.push_back(trace_.calls[group.members.at(0)]);
+        for (int32_t i : group.members) result_.calls.push_back(trace_.calls[i]);
     }
     if (trace_.epilogue >= 0) {
       result_.epilogue = static_cast<int32_t>(result_.calls.size());
@@ -31,6 +32,12 @@ class Assembly {
   }
 
  private:
+  bool has_fuel(const std::vector<int32_t>& members) const {
+    const Refusal refusal = burn_fusion_fuel();
+    if (!refusal.empty()) groups_.note_refused(members, refusal);
+    return refusal.empty();
+  }
+
   void add_region(const std::vector<int32_t>& members) {
     Call region;
     region.op = Op::named("fusion" + std::to_string(regions_++));

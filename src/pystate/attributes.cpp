@@ -54,10 +54,21 @@ bool is_tensor_state(PyObject* name) {
   return is_past(name);
 }
 
+// torch.ops, its namespaces and operators keep what they have looked up once: what they hold
+// counts, not that nobody had asked for it.
+void fill_operators(PyObject* object, PyObject* dict, PyObject* name) {
+  static PyObject* const module = interned("__module__");
+  if (!is_heap_type(Py_TYPE(object)) || PyDict_GetItemWithError(dict, name)) return;
+  PyObject* made_in = PyDict_GetItemWithError(Py_TYPE(object)->tp_dict, module);
+  if (!made_in || !PyUnicode_Check(made_in) || !equals(made_in, "torch._ops")) return;
+  if (!Ref::steal(PyObject_GetAttr(object, name))) PyErr_Clear();
+}
+
 void read_instance_entry(Recorder& recorder, PyObject* object, PyObject* name) {
   static PyObject* const fallback = interned("__getattr__");
   PyObject* dict = read_instance_dict(recorder, object);
   if (!dict) return;
+  fill_operators(object, dict, name);
   recorder.log.read(Kind::Key, dict, name);
   if (PyModule_Check(object) && !PyDict_GetItemWithError(dict, name))
     recorder.log.read(Kind::Key, dict, fallback);

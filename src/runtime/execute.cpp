@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "runtime/custom_function.h"
 #include "runtime/instruction.h"
+#include "runtime/region_watch.h"
 
 namespace fulgurite {
 namespace {
@@ -67,22 +68,33 @@ void pop_result(const Result& result, c10::IValue& value, Environment& env) {
   }
 }
 
+// With all that lies between its first element and its last: elements may share memory.
+at::Tensor copy_with_gaps(const at::Tensor& tensor) {
+  at::Tensor copy = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
+  if (tensor.numel() == 0) return copy;
+  const auto elements = static_cast<int64_t>(copy.storage().nbytes() / copy.element_size());
+  copy.as_strided({elements}, {1}, 0)
+      .copy_(tensor.as_strided({elements}, {1}, tensor.storage_offset()));
+  return copy;
+}
+
 void keep(LastInputs& last, RegionInputs inputs) {
   std::vector<at::Tensor> copies;
-  for (const RegionInput& input : inputs)
-    copies.push_back(
-        at::empty_strided(input.tensor->sizes(), input.tensor->strides(), input.tensor->options())
-            .copy_(*input.tensor));
+  for (const RegionInput& input : inputs) copies.push_back(copy_with_gaps(*input.tensor));
   const std::lock_guard lock(last.mutex);
   last.tensors = std::move(copies);
 }
 
-std::vector<at::Tensor> run_calls(const CompiledRegion& region, RegionInputs inputs) {
-  TORCH_WARN_ONCE(region.name, " runs call by call: an input is not laid out as its trace says");
+std::vector<at::Tensor> take(RegionInputs inputs) {
   std::vector<at::Tensor> tensors;
   for (const RegionInput& input : inputs)
     tensors.push_back(input.last ? std::move(*input.tensor) : *input.tensor);
-  return execute(region.calls, std::move(tensors));
+  return tensors;
+}
+
+std::vector<at::Tensor> run_calls(const CompiledRegion& region, RegionInputs inputs) {
+  TORCH_WARN_ONCE(region.name, " runs call by call: an input is not laid out as its trace says");
+  return execute(region.calls, take(inputs));
 }
 
 void execute_region(const Instruction& instruction, Environment& env) {
@@ -92,8 +104,12 @@ void execute_region(const Instruction& instruction, Environment& env) {
     inputs.push_back({&env[operand.slots[0].slot], operand.slots[0].last});
   const CompiledRegion& region = *instruction.region;
   if (region.last_inputs) keep(*region.last_inputs, inputs);
-  if (!region.code->run(inputs, results))
+  if (const RegionWatch* watch = RegionWatch::current()) {
+    for (at::Tensor& result : watch->run(instruction.region, take(inputs)))
+      results.push_back(std::move(result));
+  } else if (!region.code->run(inputs, results)) {
     for (at::Tensor& result : run_calls(region, inputs)) results.push_back(std::move(result));
+  }
   for (const RegionInput& input : inputs)
     if (input.last) input.tensor->reset();
   for (size_t i = 0; i < instruction.results.size(); ++i)

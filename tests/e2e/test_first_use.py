@@ -51,6 +51,22 @@ class Level(enum.Enum):
 same(lambda x: x * Level(7).value, x)
 assert calls == [7] * 6, calls
 """,
+    "operators": """
+library = torch.library.Library("first_use", "DEF")
+library.define("twice(Tensor x) -> Tensor")
+library.impl("twice", lambda x: x * 2, "CompositeImplicitAutograd")
+same(lambda x: torch.ops.first_use.twice(x), x)
+library.define("thrice(Tensor x) -> Tensor")
+library.impl("thrice", lambda x: x * 3, "CompositeImplicitAutograd")
+same(lambda x: torch.ops.first_use.thrice.default(x), x)
+same(lambda x: torch.ops.aten.__or__.Tensor(x > 0, x > 1), x)
+same(lambda x: x + hasattr(torch.ops.first_use, "fourfold"), x)
+try:
+    fulgurite.jit(lambda x: torch.ops.aten.relu.nowhere(x))(x)
+    raise RuntimeError("there is no such overload")
+except AttributeError:
+    pass
+""",
     "singledispatch": """
 @functools.singledispatch
 def encode(value):

@@ -1,6 +1,5 @@
 """The executor fused_cpu: what it fuses, that it computes what torch does, and its inspection."""
 
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import torch.nn.functional as F
 
 import fulgurite
 from fulgurite import examine
+from tests.e2e.python_process import run_code
 
 FUSED = {"executors": ["fused_cpu", "aten"]}
 
@@ -286,13 +286,6 @@ def test_without_a_compiler_everything_is_left_to_torch():
         "assert not fulgurite.examine.get_fusions(fulgurite.last_traces(f)[-1])\n"
     )
     for setting in ("off", "auto"):
-        environment = {"FULGURITE_JIT": setting, "FULGURITE_CLANG_PLUGIN": "/nowhere.so"}
-        ran = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        ran = run_code(code, FULGURITE_JIT=setting, FULGURITE_CLANG_PLUGIN="/nowhere.so")
         assert ran.returncode == 0, ran.stderr
         assert ("fulgurite-clang" in ran.stderr) == (setting == "auto")

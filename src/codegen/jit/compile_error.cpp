@@ -34,7 +34,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 }  // namespace
 
 std::string describe_compile_error(std::string_view text, std::string_view messages) {
-  std::string description = fmt::format("a generated kernel does not compile:\n{}", messages);
+  std::string description = fmt::format("a kernel does not compile:\n{}", messages);
   const std::vector<std::string_view> lines = lines_of(text);
   const int wrong = first_error_line(messages);
   if (wrong == 0) return description;

@@ -79,7 +79,7 @@ void load_into(Kernel& kernel, const std::string& object) {
   kernel.object = load_object(object);
   kernel.object_bytes = object.size();
   kernel.address = kernel.object.find(kernel.symbol);
-  require(kernel.address, "a generated kernel defines no extern \"C\" function {}", kernel.symbol);
+  require(kernel.address, "a kernel defines no extern \"C\" function {}", kernel.symbol);
 }
 
 }  // namespace

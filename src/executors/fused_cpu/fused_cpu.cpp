@@ -45,7 +45,9 @@ RegionCodePointer code_of(const RegionKernelPointer& kernel) {
   };
   code->program = to_text(kernel->program);
   code->text = kernel->kernel->text;
-  code->assembly = [kernel] { return assembly(*kernel->kernel); };
+  code->used_text = [kernel] { return used_text(*kernel); };
+  code->assembly = [kernel] { return assembly(kernel->used()); };
+  code->replace_text = [kernel](const std::string& text) { replace_text(*kernel, text); };
   code->bytes = kernel->bytes;
   return code;
 }

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <thread>
 #include <unordered_map>
@@ -16,6 +15,7 @@
 #include "codegen/loops/lower.h"
 #include "codegen/loops/print_cpu.h"
 #include "codegen/pool/pool.h"
+#include "executors/fused_cpu/timing.h"
 #include "ir/print.h"
 
 namespace fulgurite {
@@ -52,13 +52,9 @@ bool is_laid_out(const at::Tensor& tensor, const TensorType& type) {
          tensor.is_neg() == type.neg;
 }
 
-// Less than this is done sooner than another thread has begun.
-constexpr int64_t kBytesOfOneThread = int64_t{1} << 17;
-constexpr int64_t kChunksPerThread = 4;
-
-void run_on_threads(const RegionKernel& region, void* const* pointers) {
+void run_on_threads(const RegionKernel& region, const Kernel& code, void* const* pointers) {
   const BoundLoops& loops = region.layout;
-  const KernelFunction kernel = region.kernel->function<std::remove_pointer_t<KernelFunction>>();
+  const KernelFunction kernel = code.function<std::remove_pointer_t<KernelFunction>>();
   if (loops.places == 0) return;
   KernelArgs args = loops.args();
   args.pointers = pointers;
@@ -71,6 +67,12 @@ void run_on_threads(const RegionKernel& region, void* const* pointers) {
   parallel_chunks((loops.places + size - 1) / size, threads, [&](int64_t chunk) {
     kernel(&args, chunk * size, std::min((chunk + 1) * size, loops.places));
   });
+}
+
+// A text that defines the function with other parameters does not compile with this at its end.
+std::string declaration_of(const std::string& symbol) {
+  return fmt::format(
+      "\nextern \"C\" void {}(const struct KernelArgs*, long, long);  // its caller\n", symbol);
 }
 
 at::Tensor new_tensor(const TensorType& type) {
@@ -182,21 +184,44 @@ std::vector<RegionKernelPointer> region_kernels(const Trace& trace,
 
 bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results) {
   Pointers data;
+  const Kernel& code = kernel.used();
+  const bool is_printed = &code == kernel.kernel.get();  // others may read what they wrote over
   for (size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& tensor = *inputs[i].tensor;
     if (!is_laid_out(tensor, kernel.inputs[i])) return false;
     data.push_back(const_cast<void*>(tensor.const_data_ptr()));
   }
   for (size_t i = 0; i < kernel.outputs.size(); ++i) {
-    results.push_back(result(kernel, i, inputs));
+    results.push_back(is_printed ? result(kernel, i, inputs) : new_tensor(kernel.outputs[i]));
     data.push_back(results.back().mutable_data_ptr());
   }
-  run_on_threads(kernel, pointers_of(kernel.program, data).data());
+  run_on_threads(kernel, code, pointers_of(kernel.program, data).data());
   return true;
 }
 
+std::string used_text(const RegionKernel& kernel) {
+  const Kernel& used = kernel.used();
+  if (&used == kernel.kernel.get()) return used.text;
+  return used.text.substr(0, used.text.size() - declaration_of(used.symbol).size());
+}
+
+void replace_text(const RegionKernel& kernel, const std::string& text) {
+  if (text.empty()) return kernel.replaced.set(nullptr);
+  const Kernel& printed = *kernel.kernel;
+  KernelPointer made;
+  try {
+    made = compile_kernel(text + declaration_of(printed.symbol), printed.symbol, printed.target);
+  } catch (const InternalError& error) {
+    user_error(
+        "the text that was to replace {0} cannot be used, and what was there still runs: mend it, "
+        "and keep the function extern \"C\" void {0}(const KernelArgs*, long, long). {1}",
+        printed.symbol, error.what());
+  }
+  if (!made) user_error("there is no compiler for another text: {}", missing_compiler());
+  kernel.replaced.set(std::move(made));
+}
+
 double time(const RegionKernel& kernel, TensorList inputs, double seconds) {
-  using Clock = std::chrono::steady_clock;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!is_laid_out(inputs[i], kernel.inputs[i]))
       user_error("input {} is not laid out as the region has it: {}", i,
@@ -209,16 +234,7 @@ double time(const RegionKernel& kernel, TensorList inputs, double seconds) {
     data.push_back(results.back().mutable_data_ptr());
   }
   const Pointers bound = pointers_of(kernel.program, data);
-  run_on_threads(kernel, bound.data());
-  std::vector<double> taken;
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  do {
-    const auto start = Clock::now();
-    run_on_threads(kernel, bound.data());
-    taken.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
-  } while (Clock::now() < end);
-  std::nth_element(taken.begin(), taken.begin() + taken.size() / 2, taken.end());
-  return taken[taken.size() / 2];
+  return median_nanoseconds(seconds, [&] { run_on_threads(kernel, kernel.used(), bound.data()); });
 }
 
 }  // namespace fulgurite

@@ -11,6 +11,7 @@
 #include "codegen/jit/compile.h"
 #include "codegen/loops/bind.h"
 #include "codegen/loops/loop_program.h"
+#include "executors/fused_cpu/replaced_kernel.h"
 #include "ir/executor.h"
 
 namespace fulgurite {
@@ -18,13 +19,19 @@ namespace fulgurite {
 struct RegionKernel {
   LoopProgram program;
   std::string symbol, text;
-  KernelPointer kernel;
+  KernelPointer kernel;             // as printed
+  mutable ReplacedKernel replaced;  // by a user
   std::vector<TensorType> inputs, outputs;
   BoundLoops layout;  // without pointers
   int64_t bytes = 0;  // that a run reads and writes
   // Of each output: inputs of its type that are read at the very places where it is written, and so
   // may be written over.
   std::vector<c10::SmallVector<int32_t, 2>> written_over;
+
+  const Kernel& used() const {
+    const Kernel* other = replaced.get();
+    return other ? *other : *kernel;
+  }
 };
 using RegionKernelPointer = std::shared_ptr<const RegionKernel>;
 
@@ -35,6 +42,8 @@ std::vector<RegionKernelPointer> region_kernels(const Trace& trace,
 
 // See RegionCode.
 bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results);
+void replace_text(const RegionKernel& kernel, const std::string& text);
+std::string used_text(const RegionKernel& kernel);
 double time(const RegionKernel& kernel, TensorList inputs, double seconds);
 
 }  // namespace fulgurite
