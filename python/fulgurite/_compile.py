@@ -81,10 +81,16 @@ def _has_lazy_parameters(target):
     return any(map(is_lazy, target.parameters())) or any(map(is_lazy, target.buffers()))
 
 
+def _serve_eagerly(function, key, record):
+    """Later calls like this one run the user's function as it is."""
+    if key is not None:
+        nothing = [None, [], [], [], [], None, None, [], None]
+        _C.add_entry(function, _C.make_entry(key, *nothing, record))
+
+
 def _run_eagerly(function, key, record, args, kwargs):
     function.state.note_fallback(record.reason)
-    if key is not None:
-        _C.add_entry(function, _C.make_entry(key, None, [], [], [], None, None, [], None, record))
+    _serve_eagerly(function, key, record)
     return function.target(*args, **kwargs)
 
 
@@ -102,6 +108,7 @@ def _compile(function, key, signature, args, kwargs):
     """(entry, ""), or (None, reason) where the call ended in an exception of the program's own."""
     start = time.perf_counter()
     target = function.target
+    replaced = _C.replaced_tensors(function)
     with _C.PlaceTracking(_names.module_paths(target, args, kwargs)):
         program = capture(target, args, kwargs)
     if program.raised:
@@ -138,13 +145,14 @@ def _compile(function, key, signature, args, kwargs):
         top_names(target, args, kwargs), args, kwargs, _C.depends_on_offsets(function)
     )
     record.template, record.places = program.template, program.places
-    owners = program.state.gradient_owners
-    lifted, sources = _sources(program.sources, program.captured.lifted, owners)
+    fetched = {} if uses_offsets else _fetched(program, replaced)
+    lifted, sources = _sources(program, fetched)
     entry = _C.make_entry(
         key,
         compiled,
         sources,
         lifted,
+        list(fetched.values()),
         program.reads,
         program.state,
         program.template,
@@ -153,7 +161,7 @@ def _compile(function, key, signature, args, kwargs):
         record,
     )
     # How the arguments share memory among themselves is in the key.
-    if lifted and (
+    if program.captured.lifted and (
         program.captured.writes_inputs
         or any(tensor.requires_grad for tensor in _C.argument_tensors(args, kwargs))
     ):
@@ -174,8 +182,7 @@ def _eager_after(function, key, record, args, kwargs):
             '  instead: leave this part out of the captured function, or use fallback="eager"'
         )
     function.state.note_fallback(record.reason)
-    if key is not None:
-        _C.add_entry(function, _C.make_entry(key, None, [], [], [], None, None, [], None, record))
+    _serve_eagerly(function, key, record)
     return result
 
 
@@ -188,23 +195,40 @@ def _check_gradients(program, args, kwargs):
         )
 
 
-def _sources(arguments, lifted, gradient_owners):
+def _fetched(program, replaced):
+    """{id: (number of a guard, tensor)} of those that are another in each call.
+
+    That is what the program leaves a tensor of its own in (`self.state = f(self.state)`), or what
+    was seen to be replaced between calls.
+    """
+    found, read = {}, {id(tensor) for tensor in program.reads}
+    for tensor in program.captured.lifted:
+        guard = -1 if id(tensor) in read else program.state.fetch(tensor, replaced)
+        if guard >= 0:
+            found[id(tensor)] = guard, tensor
+    return found
+
+
+def _sources(program, fetched):
     """(tensors to hold on to, where each input of the trace comes from).
 
     A gradient is fetched from its parameter on each call: training loops replace it.
     """
-    fetched = [t for t in gradient_owners if not _C.is_trace_tensor(t)]
+    lifted, numbers = program.captured.lifted, {key: i for i, key in enumerate(fetched)}
+    given = [t for t in program.state.gradient_owners if not _C.is_trace_tensor(t)]
     known = [t for t in lifted if t.requires_grad and t.is_leaf]
-    owners = {id(t.grad): t for t in [*known, *fetched] if t.grad is not None}
+    owners = {id(t.grad): t for t in [*known, *given] if t.grad is not None}
     held, places = [], {}
-    for tensor in [owners.get(id(tensor), tensor) for tensor in lifted]:
+    for tensor in [owners.get(id(t), t) for t in lifted if id(t) not in fetched]:
         if id(tensor) not in places:
             places[id(tensor)] = len(held)
             held.append(tensor)
-    sources = [("argument", index) for index in arguments]
+    sources = [("argument", index) for index in program.sources]
     for tensor in lifted:
         owner = owners.get(id(tensor))
-        if owner is None:
+        if id(tensor) in fetched:
+            sources.append(("state", numbers[id(tensor)]))
+        elif owner is None:
             sources.append(("lifted", places[id(tensor)]))
         else:
             sources.append(("gradient", places[id(owner)]))

@@ -28,8 +28,11 @@ class _Prologue:
         self._containers()
         self._held_tensors()
         self._data()
+        self.fetched = []
         if self.record.python_state is not None:
-            _StateGuards(self.program, self.record.python_state).write()
+            guards = _StateGuards(self.program, self.record.python_state)
+            guards.write()
+            self._fetched_tensors(guards)
         self._inputs()
         return self.program
 
@@ -154,6 +157,14 @@ class _Prologue:
             name = f"{self.held[owner]}.grad"
             self._check(self._is_tensor(name, described, False, None))
 
+    def _fetched_tensors(self, guards):
+        """Those that are another in each call."""
+        for guard, described, offset in self.entry.fetched_types:
+            name, kind = guards.place(guard)
+            parameter = kind is torch.nn.Parameter
+            self._check(self._is_tensor(name, described, parameter, None, offset))
+            self.fetched.append(name)
+
     def _data(self):
         for tensor, data in self.entry.reads:
             name = self.program.object(tensor, "read")
@@ -165,6 +176,7 @@ class _Prologue:
             "argument": lambda i: self.tensors[i],
             "lifted": lambda i: self.held[i],
             "gradient": lambda i: f"{self.held[i]}.grad",
+            "state": lambda i: self.fetched[i],
         }
         names = [sources[kind](number) for kind, number in self.entry.sources]
         self.program.line("# the inputs of the traces")
@@ -178,16 +190,28 @@ class _StateGuards:
         self.program = program
         self.facts, self.holders = _C.state_facts(state), _C.state_holders(state)
         self.objects = _C.state_objects(state)
-        self.classes_told = {c for kind, c, *_ in self.facts if kind == "class"}
+        self.classes_told = {c for _, kind, c, *_ in self.facts if kind == "class"}
         self.told = set()
 
     def write(self):
         if self.facts:
             self.program.line("# the state of Python: what the program read of it")
-        for kind, container, key, value, elements, place, file, line in self.facts:
+        for _, kind, container, key, value, elements, place, file, line in self.facts:
             self._class_of(container)
             note = f"{place}" + (f"  {os.path.basename(file)}:{line}" if file else "")
             self._fact(kind, self._named(container, "object"), key, value, elements, note)
+
+    def place(self, number):
+        """(the expression for a place, the class of what is there)"""
+        for known, kind, container, key, value, *_ in self.facts:
+            if known == number:
+                now, given = self._now(kind, self._named(container, "object"), key)
+                return f"{now}({given})", self.objects.get(value[1])
+        raise AssertionError(f"there is no guard {number}")
+
+    def _now(self, kind, container, key):
+        given = container if key is None else f"{container}, {self.program.literal(key, 'key')}"
+        return self.program.word(checks.KINDS[kind]), given
 
     def _class_of(self, container):
         path, class_checked = self.holders[container]
@@ -215,9 +239,10 @@ class _StateGuards:
         return self._named(value[1], wish)
 
     def _fact(self, kind, container, key, value, elements, note):
-        now = self.program.word(checks.KINDS[kind])
-        given = container if key is None else f"{container}, {self.program.literal(key, 'key')}"
-        if kind in ("contents", "function") and value[0] == "absent":
+        now, given = self._now(kind, container, key)
+        if value[0] == "class":
+            condition = f"type({now}({given})) is {self._value(value, 'kind')}"
+        elif kind in ("contents", "special methods", "bases", "function") and value[0] == "absent":
             wanted = ", ".join(self._value(element, "element") for element in elements)
             condition = f"{self.program.word('same_all')}({now}({given}), [{wanted}])"
         else:

@@ -7,6 +7,7 @@ namespace fulgurite {
 
 void bind_errors(nanobind::module_& m);
 void bind_trace(nanobind::module_& m);
+void bind_entry(nanobind::module_& m);
 void bind_function(nanobind::module_& m);
 void bind_fusions(nanobind::module_& m);
 void bind_ops(nanobind::module_& m);

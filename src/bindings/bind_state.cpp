@@ -112,6 +112,11 @@ nb::list gradient_owners(const StateRecord& record) {
   return list;
 }
 
+int fetch(StateRecord& record, nb::handle tensor, const ReplacedTensors& replaced) {
+  if (record.effects.stores(tensor.ptr())) return -1;
+  return record.guards.fetch(tensor.ptr(), replaced.places);
+}
+
 // The tensors that the effects store: outputs of the program, in this order.
 nb::list take_tensors(StateRecord& record) {
   nb::list list;
@@ -124,12 +129,16 @@ nb::list take_tensors(StateRecord& record) {
 }  // namespace
 
 void bind_state(nb::module_& m) {
+  nb::class_<ReplacedTensors>(m, "ReplacedTensors");
   nb::class_<StateRecord>(m, "StateOutcome", "Guards on Python state, and effects on it.")
       .def_prop_ro("effects", &effects_of)
       .def_prop_ro("guards", &guards_of)
       .def_prop_ro("gradient_owners", &gradient_owners, "Right after the capture only.")
       .def_prop_ro("uses_arguments",
                    [](const StateRecord& record) { return !record.effects.arguments().empty(); })
+      .def("fetch", &fetch, nb::arg("tensor"), nb::arg("replaced"),
+           "Lets the program take the tensor from its place on each call: the number of the guard "
+           "that says where; -1 where it has to be this one.")
       .def("take_tensors", &take_tensors);
   nb::class_<StateRecorder>(m, "StateRecorder", "Records what runs while it is entered.")
       .def(nb::init<nb::dict, nb::list, nb::list>(), nb::arg("roots"), nb::arg("arguments"),

@@ -4,6 +4,7 @@
 //   ("absent",)           nothing is there
 //   ("constant", value)   an equal value
 //   ("object", address)   that very object
+//   ("class", address)    an object of that class
 #include <nanobind/stl/string.h>
 
 #include "base/error.h"
@@ -48,16 +49,22 @@ const Facts* facts_of(const StateRecord& record) {
   return record.guards.count() ? &record.guards.facts() : nullptr;
 }
 
-// (kind, address of the container, key, value, elements, place, file, line) of each guard.
+nb::tuple value_of(const Fact& fact) {
+  if (fact.fetched) return nb::make_tuple("class", address(fact.value.object()));
+  return value_of(fact.value);
+}
+
+// (number, kind, address of the container, key, value, elements, place, file, line) of each guard.
 nb::list describe_facts(const StateRecord& record) {
   nb::list list;
   const Facts* facts = facts_of(record);
   if (!facts) return list;
-  for (const Fact& fact : facts->facts) {
+  for (size_t i = 0; i < facts->facts.size(); ++i) {
+    const Fact& fact = facts->facts[i];
     if (fact.dropped) continue;
     const auto described = facts->describe(fact);
-    list.append(nb::make_tuple(described.kind, address(fact.container), key_of(fact.key),
-                               value_of(fact.value), values_of(fact.elements), described.place,
+    list.append(nb::make_tuple(i, described.kind, address(fact.container), key_of(fact.key),
+                               value_of(fact), values_of(fact.elements), described.place,
                                described.file, described.line));
   }
   return list;

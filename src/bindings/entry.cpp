@@ -31,6 +31,17 @@ bool has_gradient(const at::Tensor& owner, const TensorGuard& guard) {
 
 }  // namespace
 
+TensorPlace::TensorPlace(int fact, const at::Tensor& tensor)
+    : fact(fact),
+      guard(tensor),
+      offset(tensor.storage_offset()),
+      nbytes(static_cast<int64_t>(tensor.storage().nbytes())) {}
+
+bool TensorPlace::holds(const at::Tensor& tensor) const {
+  return guard.holds(tensor) && tensor.storage_offset() == offset &&
+         static_cast<int64_t>(tensor.storage().nbytes()) == nbytes;
+}
+
 CallKey::CallKey(const Arguments& arguments) : key(arguments.key) {
   for (PyObject* object : arguments.compared) compared.push_back(nb::borrow(object));
   for (PyObject* object : arguments.identified) pins.push_back(pin(object));
@@ -55,9 +66,18 @@ bool Entry::holds(const Arguments& arguments) const {
   for (const auto& [owner, guard] : gradient_guards)
     if (!has_gradient(lifted[owner], guard)) return false;
   if (!keeps_containers_apart(arguments)) return false;
+  if (!std::all_of(reads.begin(), reads.end(), [](const auto& r) { return r.unchanged(); }))
+    return false;
+  if (state && !state->guards.check()) return false;
+  for (const TensorPlace& place : places_of_tensors)
+    if (!place.holds(tensor_at(place))) return false;
   if (sharing && find_sharing(arguments) != *sharing) return false;
-  return std::all_of(reads.begin(), reads.end(), [](const auto& r) { return r.unchanged(); }) &&
-         (!state || state->guards.check()) && (!decisions || decides_the_same(arguments));
+  return !decisions || decides_the_same(arguments);
+}
+
+at::Tensor Entry::tensor_at(const TensorPlace& place) const {
+  const pystate::Fact& fact = state->guards.facts().facts[static_cast<size_t>(place.fact)];
+  return tensor_of(pystate::value_at(fact.kind, fact.container, fact.key.get()).get());
 }
 
 void Entry::watch_sharing(const Arguments& arguments) { sharing = find_sharing(arguments); }
@@ -108,6 +128,12 @@ std::string Entry::changed() const {
   for (const ReadTensor& read : reads)
     if (!read.unchanged()) return "the data of a tensor that the function reads has changed";
   if (state && !state->guards.check()) return state->guards.explain();
+  for (const TensorPlace& place : places_of_tensors) {
+    if (place.holds(tensor_at(place))) continue;
+    const pystate::Facts& facts = state->guards.facts();
+    return fmt::format("{} has another dtype, shape, strides or requires_grad",
+                       facts.path_of(facts.facts[static_cast<size_t>(place.fact)]));
+  }
   return "";
 }
 
@@ -151,6 +177,9 @@ std::vector<at::Tensor> Entry::inputs(const Arguments& arguments) const {
         break;
       case InputSource::Kind::Gradient:
         r.push_back(lifted[source.index].grad());
+        break;
+      case InputSource::Kind::State:
+        r.push_back(tensor_at(places_of_tensors[static_cast<size_t>(source.index)]));
         break;
     }
   return r;

@@ -19,6 +19,7 @@ struct InputSource {
     Argument,  // the tensor number `index` of the call's arguments
     Lifted,    // the tensor number `index` that the entry holds
     Gradient,  // the .grad of that one
+    State,     // the tensor that is in place `index` of the entry's
   };
   Kind kind = Kind::Argument;
   int32_t index = 0;
@@ -33,6 +34,16 @@ struct CallKey {
   explicit CallKey(const Arguments& arguments);
   bool matches(const Arguments& arguments) const;
   bool expired() const;
+};
+
+// A place in the state of Python that holds another tensor in each call: a guard says which.
+struct TensorPlace {
+  int fact;
+  TensorGuard guard;
+  int64_t offset, nbytes;  // in its storage, and of that
+
+  TensorPlace(int fact, const at::Tensor& tensor);
+  bool holds(const at::Tensor& tensor) const;
 };
 
 struct Entry {
@@ -55,6 +66,7 @@ struct Entry {
   OutputTemplate output;
   ContainerPlaces places;  // of the containers among the arguments; empty where none is needed
   std::vector<std::pair<int32_t, TensorGuard>> gradient_guards;  // by place in `lifted`
+  std::vector<TensorPlace> places_of_tensors;
   std::vector<ReadTensor> reads;
   std::shared_ptr<const Plan> decisions;  // null where the program takes none on numbers
   std::vector<bool> taken;                // what they were
@@ -82,6 +94,7 @@ struct Entry {
   bool is_replaced_ = false;
 
   std::vector<InMemory> find_sharing(const Arguments& arguments) const;
+  at::Tensor tensor_at(const TensorPlace& place) const;
   bool keeps_containers_apart(const Arguments& arguments) const;
   bool decides_the_same(const Arguments& arguments) const;
   std::string name_of(size_t lifted_index) const;

@@ -9,6 +9,7 @@
 #include <nanobind/nanobind.h>
 
 #include "pystate/effects.h"
+#include "pystate/facts.h"
 #include "pystate/guards.h"
 
 namespace fulgurite {
@@ -25,6 +26,11 @@ struct StateRecord {
   bool replay(const std::vector<at::Tensor>& tensors,
               const std::vector<nb::object>& containers) const;
   int visit(visitproc visit, void* arg) const;
+};
+
+// Where the tensors were replaced for which entries wait that did not serve a call.
+struct ReplacedTensors {
+  std::vector<pystate::Place> places;
 };
 
 // The data of a real tensor that the program read while it was captured. It is compared by value:

@@ -192,7 +192,7 @@ void write_attribute(Recorder& recorder, PyObject* object, PyObject* name, Chang
 void write_attribute_plainly(Recorder& recorder, PyObject* object, PyObject* name, Change change) {
   PyTypeObject* type = Py_TYPE(object);
   Log& log = recorder.log;
-  if (recorder.stands_in(object) && (equals(name, "grad") || !type_lookup(type, name)))
+  if (recorder.identify(object) && (equals(name, "grad") || !type_lookup(type, name)))
     return recorder.impure(Impure::TensorState,
                            fmt::format("sets the attribute {} of a tensor among its arguments",
                                        PyUnicode_AsUTF8(name)));

@@ -21,7 +21,7 @@ PyObject* attribute_name(Recorder& recorder, const Call& call, size_t index) {
 
 void refuse_identity(Recorder& recorder, std::span<PyObject* const> arguments, const char* what) {
   for (PyObject* argument : arguments)
-    if (recorder.stands_in(argument)) recorder.impure(Impure::Identity, what);
+    if (recorder.identify(argument)) recorder.impure(Impure::Identity, what);
 }
 
 // torch.FloatTensor and the like, alone or in a tuple.

@@ -143,7 +143,7 @@ void touch_unknown_items(Recorder& recorder, PyObject* container, const char* ve
 }  // namespace
 
 void refuse_stand_in(Recorder& recorder, PyObject* container, PyObject* key) {
-  if (recorder.stands_in(key) && recorder.log.is_old(container))
+  if (recorder.identify(key) && recorder.log.is_old(container))
     recorder.impure(Impure::Identity,
                     fmt::format("looks a tensor among its arguments up in a {}, by identity",
                                 Py_TYPE(container)->tp_name));

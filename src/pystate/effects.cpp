@@ -115,10 +115,15 @@ class EffectBuilder {
     return step;
   }
 
+  // Whether the run put something else where it found the object: another one in each call.
+  bool gives_way(const Known& known) const {
+    return known.origin != kUnknown && log_.locations()[static_cast<size_t>(known.origin)].written;
+  }
+
   int make_anew(PyObject* value) {
     if (is_constant(value)) return add_step({Recipe::Step::Constant, Ref::borrow(value)});
     const Known* known = log_.known(value);
-    if (is_tensor(value) && !log_.is_old(value)) {
+    if (is_tensor(value) && (!log_.is_old(value) || gives_way(*known))) {
       effects_.tensors_.push_back(Ref::borrow(value));
       has_tensor_ = true;
       return add_step({Recipe::Step::Tensor, {}, {}, int(effects_.tensors_.size()) - 1});
@@ -238,6 +243,12 @@ std::vector<int> Effects::arguments() const {
   for (const Recipe& recipe : recipes_)
     if (recipe.argument >= 0) roots.push_back(recipe.argument);
   return roots;
+}
+
+bool Effects::stores(PyObject* object) const {
+  return std::ranges::any_of(recipes_, [&](const Recipe& recipe) {
+    return recipe.step == Recipe::Step::Object && recipe.object.object() == object;
+  });
 }
 
 int Effects::visit(visitproc visit, void* argument) const {

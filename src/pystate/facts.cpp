@@ -112,6 +112,7 @@ Fact fact_of(const Location& location, const Log& log) {
   }
   fact.code = Ref::borrow(reinterpret_cast<PyObject*>(location.where.code));
   fact.instruction = location.where.instruction;
+  fact.written = location.written;
   fact.variable = variable_at(location.kind, location.container, location.key.get());
   return fact;
 }
@@ -120,16 +121,14 @@ Fact fact_of(const Location& location, const Log& log) {
 
 bool holds(const Fact& fact) {
   Ref now = value_at(fact.kind, fact.container, fact.key.get());
-  if (is_gradient(fact.kind, fact.container, fact.key.get())) {
-    PyObject* expected = fact.value.alive();
-    if (expected && PyType_Check(expected))
-      return now && reinterpret_cast<PyObject*>(Py_TYPE(now.get())) == expected;
-  }
+  const bool of_class = fact.fetched || is_gradient(fact.kind, fact.container, fact.key.get());
+  if (PyObject* expected = fact.value.alive(); of_class && expected && PyType_Check(expected))
+    return now && reinterpret_cast<PyObject*>(Py_TYPE(now.get())) == expected;
   if (has_elements(fact.kind, now.get())) return elements_match(fact, now.get());
   return fact.value.matches(now.get());
 }
 
-Facts::Facts(const Log& log) {
+Facts::Facts(const Log& log) : identified_(log.identified) {
   for (const Root& root : log.roots()) root_names.push_back(root.name);
   std::vector<int> index(log.locations().size(), -1);  // location -> fact
   for (size_t i = 0; i < log.locations().size(); i++) {
@@ -170,6 +169,38 @@ void Facts::hold(const Log& log, const std::vector<int>& index, PyObject* object
     holder.unknown = holder.root < 0;
   }
   holders.emplace(object, std::move(holder));
+}
+
+int Facts::fetch(PyObject* tensor, const std::vector<Place>& replaced) {
+  if (identified_.count(tensor)) return -1;
+  int found = -1;
+  std::vector<Fact*> classes;
+  for (size_t i = 0; i < facts.size(); i++) {
+    Fact& fact = facts[i];
+    if (fact.dropped) continue;
+    if (fact.container == tensor) {
+      if (fact.kind != Kind::Class) return -1;
+      classes.push_back(&fact);
+    }
+    for (const Expected& element : fact.elements)
+      if (element.object() == tensor) return -1;
+    if (fact.value.object() != tensor) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int>(i);
+  }
+  if (found < 0) return -1;
+  Fact& fact = facts[static_cast<size_t>(found)];
+  const bool one_place =
+      fact.kind == Kind::Key || fact.kind == Kind::Item || fact.kind == Kind::Cell;
+  const Place place{fact.kind, fact.container, fact.key.get()};
+  if (!one_place || (!fact.written && std::ranges::find(replaced, place) == replaced.end()))
+    return -1;
+  for (Fact* one : classes) one->dropped = true;
+  holders.erase(tensor);
+  fact.fetched = true;
+  fact.value = Expected(reinterpret_cast<PyObject*>(Py_TYPE(tensor)));
+  fact.variable = nullptr;
+  return found;
 }
 
 const Holder* Facts::holder_of(PyObject* object) const {

@@ -54,6 +54,9 @@ struct Fact {
   Ref code;  // where it was read first
   int instruction = 0;
   PyObject** variable = nullptr;  // see variable_at()
+  bool written = false;           // by the run, too
+  // The place holds a tensor of the class `value`, another one in each call.
+  bool fetched = false;
   bool dropped = false;
 };
 
@@ -74,6 +77,14 @@ struct Holder {
   bool unknown = false;   // nobody knows how the program gets there
 };
 
+// Of a fact. An address, which may be no longer that of the container.
+struct Place {
+  Kind kind;
+  PyObject* container;
+  PyObject* key;
+  bool operator==(const Place&) const = default;
+};
+
 struct Facts {
   // `log` is settled. Only what was read is taken over.
   explicit Facts(const Log& log);
@@ -85,6 +96,10 @@ struct Facts {
   const Holder* holder_of(PyObject* object) const;
   // The object of a holder if it is certain to be alive, else null.
   PyObject* alive(const Holder& holder) const;
+  // Lets another tensor be in the place of this one on each call: the number of the fact that says
+  // where; -1 where the program depends on which tensor it is, or where that is known by no fact.
+  // Only for a place that the run wrote to, or that is in `replaced`.
+  int fetch(PyObject* tensor, const std::vector<Place>& replaced);
   // Whether the program can be trusted to find the same object again when all facts hold.
   bool is_anchored(PyObject* object) const;
   // "model.config.use_cache"
@@ -98,6 +113,8 @@ struct Facts {
 
  private:
   void hold(const Log& log, const std::vector<int>& index, PyObject* object);
+
+  ska::flat_hash_set<PyObject*> identified_;  // see Log
 };
 
 // Names for messages.

@@ -80,6 +80,7 @@ bool list_holds(const Fact& fact) {
 
 // holds(), without new objects for the frequent kinds.
 bool holds_fast(const Fact& fact) {
+  if (fact.fetched) return holds(fact);
   switch (fact.kind) {
     case Kind::Item:
       return item_holds(fact);
@@ -133,6 +134,7 @@ struct Guards::Program {
   void add_variables(int index, PyTypeObject* type);
   void add_group(PyObject* object, std::vector<int> about_it);
   bool check();
+  bool check_all();
   bool check_alive();
   bool check_group(Group& group);
   bool check_single(const Single& one);
@@ -263,6 +265,16 @@ bool Guards::Program::check_single(const Single& one) {
 }
 
 bool Guards::Program::check() {
+  if (check_all()) return true;
+  // What is expected and gone will never be found again.
+  const auto is_gone = [](const Expected& one) { return one.weak() && !one.alive(); };
+  if (failed_fact < 0) return false;
+  const Fact& failed = fact(failed_fact);
+  expired |= is_gone(failed.value) || std::ranges::any_of(failed.elements, is_gone);
+  return false;
+}
+
+bool Guards::Program::check_all() {
   failed_fact = -1;
   failed_object = nullptr;
   if (expired || !check_alive()) return false;
@@ -319,6 +331,22 @@ Guards::Guards(Guards&&) noexcept = default;
 Guards& Guards::operator=(Guards&&) noexcept = default;
 
 bool Guards::check() { return !program_ || program_->check(); }
+std::optional<Place> Guards::replaced_tensor() const {
+  if (!program_ || program_->failed_fact < 0) return std::nullopt;
+  const Fact& fact = program_->fact(program_->failed_fact);
+  const Ref now = value_at(fact.kind, fact.container, fact.key.get());
+  PyObject* before = fact.value.alive();
+  if (!before || !is_tensor(before) || !now || !is_tensor(now.get())) return std::nullopt;
+  return Place{fact.kind, fact.container, fact.key.get()};
+}
+
+int Guards::fetch(PyObject* tensor, const std::vector<Place>& replaced) {
+  if (!program_) return -1;
+  const int fact = program_->facts->fetch(tensor, replaced);
+  if (fact >= 0) program_->build();
+  return fact;
+}
+
 bool Guards::expired() const { return program_ && program_->expired; }
 size_t Guards::count() const { return program_ ? program_->facts->facts.size() : 0; }
 const Facts& Guards::facts() const { return *program_->facts; }

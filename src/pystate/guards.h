@@ -11,12 +11,14 @@
 #include <Python.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace fulgurite::pystate {
 
 struct Facts;
+struct Place;
 
 struct GuardDescription {
   std::string kind;   // "key", "class", ...
@@ -37,6 +39,10 @@ class Guards {
   bool check();
   // After a check() that failed: "model.config.use_cache was True, is now False".
   std::string explain() const;
+  // After a check() that failed because a place holds another tensor than the one it held: where.
+  std::optional<Place> replaced_tensor() const;
+  // See Facts.
+  int fetch(PyObject* tensor, const std::vector<Place>& replaced);
   // An object that the run read from is gone, so that check() can never hold again.
   bool expired() const;
 

@@ -111,6 +111,8 @@ class Log {
   // A container among the arguments was found in another place, too: what is checked with the
   // arguments does not hold for that place.
   bool found_argument_elsewhere = false;
+  // Tensors of which the program asked which ones they are: addresses.
+  ska::flat_hash_set<PyObject*> identified;
 
  private:
   struct Index {

@@ -160,9 +160,10 @@ void compare(Recorder& r, const Instruction& at) {
 // Which of its own objects the program was given may be another answer in the next call.
 void compare_identity(Recorder& r, const Instruction& at) {
   PyObject *left = at.top(1), *right = at.top();
+  if (is_atomic(left) || is_atomic(right)) return;
   const auto is_argument = [&](PyObject* object) {
     const Known* known = r.log.known(object);
-    return r.stands_in(object) || (known && known->age == Age::Argument);
+    return r.identify(object) || (known && known->age == Age::Argument);
   };
   const bool tensors = is_tensor(left) && is_tensor(right);
   const bool containers = is_mutable_container(left) && is_mutable_container(right);

@@ -54,8 +54,12 @@ class Recorder {
   std::vector<Impurity> impurities;
   const Instruction* current = nullptr;  // that is about to run
 
-  // Whether the run has the object in place of an argument of the call: another one in each call.
-  bool stands_in(PyObject* object) const { return stand_ins_.count(object) != 0; }
+  // The program asks which object this is. Whether the run has it in place of an argument of the
+  // call: another one in each call.
+  bool identify(PyObject* object) {
+    if (is_tensor(object)) log.identified.insert(object);
+    return stand_ins_.count(object) != 0;
+  }
 
   // What was called outside drew from torch's default generator.
   bool drew_outside = false;
