@@ -1,6 +1,7 @@
 """An operator that raises an error which depends on data, after the capture knew nothing of it."""
 
 import traceback
+import warnings
 
 import pytest
 import torch
@@ -54,3 +55,17 @@ def test_writes_before_it_are_eagers():
     with pytest.raises(IndexError):
         compiled(x, torch.tensor([9]))
     assert x.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("name", ["var", "std_mean"])
+def test_warnings_come_before_the_error(name):
+    def f(x, i):
+        return getattr(torch.ops.aten, name)(x), x[i]
+
+    compiled, x = fulgurite.jit(f, executors=["aten"]), torch.ones(1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        compiled(x, torch.tensor([0]))
+        with pytest.raises(IndexError):
+            compiled(x, torch.tensor([7]))
+    assert told
