@@ -78,7 +78,9 @@ void keep(LastInputs& last, RegionInputs inputs) {
 }
 
 std::vector<at::Tensor> run_calls(const CompiledRegion& region, RegionInputs inputs) {
-  TORCH_WARN_ONCE(region.name, " runs call by call: an input is not laid out as its trace says");
+  TORCH_WARN_ONCE(region.name,
+                  " runs call by call: an input is not laid out as its trace says, or a call of it "
+                  "raises an error");
   std::vector<at::Tensor> tensors;
   for (const RegionInput& input : inputs)
     tensors.push_back(input.last ? std::move(*input.tensor) : *input.tensor);
