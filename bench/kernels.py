@@ -54,6 +54,12 @@ def adamw(p, g, m, v):
     return torch.addcdiv(p * (1 - 1e-5), m, v.sqrt() * 31.6 + 1e-8, value=-1e-2), m, v
 
 
+def rotary(x, cos, sin):
+    x = x.view(-1, 8, 128)
+    turned = torch.cat((-x[..., 64:], x[..., :64]), -1)
+    return x * cos[:128] + turned * sin[:128]
+
+
 ROWS = {
     "gelu": Row("x", "copy", lambda x: F.gelu(x, approximate="tanh"), True),
     "gelu erf": Row("x", "copy", F.gelu, True),
@@ -65,6 +71,7 @@ ROWS = {
     "sum dim 1": Row("x", "read", lambda x: x.sum(-1), True),
     "sum dim 0": Row("x", "read", lambda x: x.sum(0), True),
     "chain": Row("xx", "triad", lambda x, y: (x + y) * y + x * x, True),
+    "rotary": Row("xww", "copy", rotary, True),
     "swiglu": Row("xx", "triad", lambda x, y: F.silu(x) * y, True),
     "dequant int8": Row("8c", "copy", lambda q, s: q.float() * s),
     "transpose add": Row("tx", "triad", lambda x, y: x.t() + y),

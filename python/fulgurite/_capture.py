@@ -77,7 +77,9 @@ def capture(target, args, kwargs):
         return program
     except Unsupported as error:
         raise advised(error, target, args, kwargs) from None
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, too, comes after what the program did before
         return Program(raised=_describe(error))
     finally:
         modes.restore()

@@ -98,15 +98,30 @@ std::optional<std::vector<at::Tensor>> try_plan(const Entry& entry, const Argume
   }
 }
 
+// Warnings of operators are told when it returns: before the user's own code runs, which may raise
+// an error, and tells its warnings itself. False for an error.
+bool try_plan(const Entry& entry, const Arguments& arguments,
+              std::optional<std::vector<at::Tensor>>& outputs) {
+  const auto run = [&]() -> PyObject* {
+    HANDLE_TH_ERRORS
+    outputs = try_plan(entry, arguments);
+    return Py_None;
+    END_HANDLE_TH_ERRORS
+  };
+  return run() != nullptr;
+}
+
 // Eager raises an operator's error by itself: with the program's lines, after what the program does
 // before it, and where the program may handle it.
 PyObject* run_entry(PyObject* self, Entry& entry, const Arguments& arguments) {
-  HANDLE_TH_ERRORS
   ++entry.hits;
-  if (auto outputs = try_plan(entry, arguments))
-    return entry.finish(std::move(*outputs), arguments);
-  return run_target(self, kFailed, arguments.given, static_cast<size_t>(arguments.positional),
-                    arguments.keyword_names);
+  std::optional<std::vector<at::Tensor>> outputs;
+  if (!try_plan(entry, arguments, outputs)) return nullptr;
+  if (!outputs)
+    return run_target(self, kFailed, arguments.given, static_cast<size_t>(arguments.positional),
+                      arguments.keyword_names);
+  HANDLE_TH_ERRORS
+  return entry.finish(std::move(*outputs), arguments);
   END_HANDLE_TH_ERRORS
 }
 

@@ -41,20 +41,25 @@ BoundProgram lower(const Trace& trace) {
   return bound;
 }
 
+// "pointwise", "row", "move" or "element"; "" for a record without a rule.
+const char* kind_of_rule(const OpRecord& record) {
+  if (record.pointwise) return "pointwise";
+  if (record.row) return "row";
+  if (record.move) return "move";
+  return record.element ? "element" : "";
+}
+
 nb::list rules() {
   nb::list all;
   for (auto family : catalogue())
     for (const OpRecord& record : family)
-      if (record.pointwise || record.row || record.move)
-        all.append(nb::make_tuple(std::string(record.op),
-                                  record.pointwise ? "pointwise"
-                                  : record.row     ? "row"
-                                                   : "move",
-                                  record.pointwise.jumps));
+      if (const std::string kind = kind_of_rule(record); !kind.empty())
+        all.append(nb::make_tuple(std::string(record.op), kind, record.pointwise.jumps));
   return all;
 }
 
-void run_in(const BoundProgram& bound, uintptr_t kernel, const std::vector<at::Tensor>& inputs,
+// Whether all checks hold.
+bool run_in(const BoundProgram& bound, uintptr_t kernel, const std::vector<at::Tensor>& inputs,
             const std::vector<at::Tensor>& outputs, int64_t chunk, int64_t cache_bytes,
             int64_t times) {
   std::vector<void*> data;
@@ -62,11 +67,21 @@ void run_in(const BoundProgram& bound, uintptr_t kernel, const std::vector<at::T
   for (const at::Tensor& t : outputs) data.push_back(t.mutable_data_ptr());
   const BoundLoops loops = fulgurite::bind(bound.program, data, cache_bytes);
   const auto function = reinterpret_cast<KernelFunction>(kernel);
-  const KernelArgs args = loops.args();
+  int64_t failed = 0;
+  const KernelArgs args = loops.args(&failed);
   const int64_t step = chunk > 0 ? chunk : std::max<int64_t>(1, loops.places);
   for (; times > 0; --times)
     for (int64_t begin = 0; begin < loops.places; begin += step)
       function(&args, begin, std::min(begin + step, loops.places));
+  return !failed;
+}
+
+std::vector<std::string> named(bool (*wanted)(const OpRecord&)) {
+  std::vector<std::string> names;
+  for (auto family : catalogue())
+    for (const OpRecord& record : family)
+      if (wanted(record)) names.emplace_back(record.op);
+  return names;
 }
 
 }  // namespace
@@ -86,19 +101,20 @@ void bind_loops(nb::module_& m) {
       .def("allocate", &BoundProgram::allocate, "Tensors for its outputs.")
       .def("run_in", &run_in, nb::arg("kernel"), nb::arg("inputs"), nb::arg("outputs"),
            nb::arg("chunk") = 0, nb::arg("cache_bytes") = int64_t{1} << 62, nb::arg("times") = 1,
-           "Runs the machine code at an address, in chunks of so many places, so many times.");
+           "Runs the machine code at an address, in chunks of so many places, so many times; "
+           "whether all its checks hold.");
   loops.def(
       "pointwise_operators",
-      [] {
-        std::vector<std::string> names;
-        for (auto family : catalogue())
-          for (const OpRecord& record : family)
-            if (record.pointwise) names.emplace_back(record.op);
-        return names;
-      },
+      [] { return named([](const OpRecord& record) { return bool(record.pointwise); }); },
       "Those with a rule for each element, as the catalogue names them.");
-  loops.def("rules", &rules,
-            "(operator, \"pointwise\", \"row\" or \"move\", jumps) of each record with a rule.");
+  loops.def(
+      "element_operators",
+      [] { return named([](const OpRecord& record) { return bool(record.element); }); },
+      "Those with a rule for where their elements come from.");
+  loops.def(
+      "rules", &rules,
+      "(operator, \"pointwise\", \"row\", \"move\" or \"element\", jumps) of each record with "
+      "a rule.");
   loops.def("lower", &lower, nb::arg("trace"),
             "The whole trace as one loop program; raises Unsupported, with the reason.");
 }

@@ -113,7 +113,7 @@ bool Entry::decides_the_same(const Arguments& arguments) const {
     for (size_t i = 0; i < taken.size(); ++i)
       if ((now[i].item().toDouble() != 0) != taken[i]) return false;
     return true;
-  } catch (const UserError&) {  // the arithmetic fails, which the program is to say by itself
+  } catch (const c10::Error&) {  // the arithmetic fails, which the program is to say by itself
     return false;
   }
 }

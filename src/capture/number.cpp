@@ -15,18 +15,19 @@
 namespace fulgurite {
 namespace {
 
+// Errors are those of an operator: eager, which then runs, raises the ones of Python.
 double divide(double a, double b) {
-  if (b == 0) user_error("float division by zero");
+  TORCH_CHECK(b != 0, "float division by zero");
   return a / b;
 }
 
 double power(double a, double b) {
-  if (a == 0 && b < 0 && std::isfinite(b)) user_error("0.0 cannot be raised to a negative power");
-  if (a < 0 && std::isfinite(a) && std::isfinite(b) && b != std::floor(b))
-    user_error("{} ** {} is a complex number, which cannot be computed in a trace", a, b);
+  TORCH_CHECK(a != 0 || b >= 0 || std::isinf(b), "0.0 cannot be raised to a negative power");
+  const bool finite = std::isfinite(a) && std::isfinite(b);
+  TORCH_CHECK(a >= 0 || !finite || b == std::floor(b), a, " ** ", b,
+              " is a complex number, which cannot be computed in a trace");
   const double result = std::pow(a, b);
-  if (std::isinf(result) && std::isfinite(a) && std::isfinite(b))
-    user_error("{} ** {}: numerical result out of range", a, b);
+  TORCH_CHECK(!std::isinf(result) || !finite, a, " ** ", b, ": numerical result out of range");
   return result;
 }
 

@@ -30,7 +30,8 @@ using RegionResults = c10::SmallVectorImpl<at::Tensor>;
 // The code of a region. For any thread.
 struct RegionCode {
   // Appends one tensor per result. False, with nothing done, for an input that is not laid out as
-  // the trace says: then the calls of the region run one by one.
+  // the trace says, or where a call would raise an error: then the calls of the region run one by
+  // one.
   std::function<bool(RegionInputs inputs, RegionResults& results)> run;
   // Nanoseconds of one run on these inputs into memory that is there already: the median of as many
   // as there is time for.

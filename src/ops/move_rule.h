@@ -36,6 +36,9 @@ struct SplitLoop {
   int64_t inner = 1;
 };
 
+// What is left of an index after dividing it by a size.
+IndexTerm remainder_of(const MoveCall& call, IndexTerm term, int64_t size);
+
 // From row-major sizes to others of as many elements.
 Place reshaped(const MoveCall& call, const Place& place);
 

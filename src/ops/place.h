@@ -26,6 +26,15 @@ IndexTerm plus(ScalarGraph& graph, const IndexTerm& a, const IndexTerm& b);
 // As an i64 statement.
 Scalar to_statement(ScalarGraph& graph, const IndexTerm& term);
 
+// An index that is a statement.
+IndexTerm computed_index(Scalar index, size_t loop_rank);
+
+// The place in an operand of an element of the result. Throws Unsupported for an operand of more
+// dimensions.
+Place broadcast(const Dims& operand, const Place& place, size_t loop_rank);
+// Whether loops of these sizes go through every element of a tensor, at this place.
+bool covers(const Place& place, const Dims& sizes, const Dims& loops);
+
 // Numbers that are equal for equal places and for no others.
 std::vector<int64_t> key_of(const Place& place);
 

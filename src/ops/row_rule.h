@@ -26,12 +26,18 @@ class RowRuleCall {
  public:
   ScalarGraph* graph = nullptr;
   c10::ScalarType nominal = c10::ScalarType::Float;
+  int64_t elements = 0;  // of a row
   std::span<const RuleArg> args;
   // Adds a reduction over the row, or over its first few elements (`sampled`); see kSampled.
   std::function<Scalar(ReductionKind, Scalar, bool sampled)> reduction;
   // How many elements that goes through, in a float dtype.
   std::function<Scalar(c10::ScalarType, bool sampled)> count;
+  // The number of the element in its row, in row-major order of the reduced dimensions; i64.
+  std::function<Scalar()> index;
 
+  // Over the row up to the element itself, one after the other.
+  Scalar running_sum(Scalar x) const { return unary(Prim::RunningSum, x); }
+  Scalar running_product(Scalar x) const { return unary(Prim::RunningProduct, x); }
   Scalar sum(Scalar x) const { return reduction(ReductionKind::Sum, x, false); }
   Scalar reduce(ReductionKind kind, Scalar x) const { return reduction(kind, x, false); }
   // An argument in the dtype that the rule computes in.

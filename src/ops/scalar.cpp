@@ -1,5 +1,6 @@
 #include "ops/scalar.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -62,6 +63,11 @@ int arity_of(Function f) {
   }
 }
 
+bool is_rounding(Function f) {
+  return f == Function::ceil || f == Function::floor || f == Function::trunc ||
+         f == Function::nearbyint;
+}
+
 size_t ScalarGraph::Hash::operator()(const ScalarNode& node) const {
   uint64_t h = static_cast<uint64_t>(node.prim) << 8 | static_cast<uint64_t>(node.dtype);
   const auto mix = [&](uint64_t x) { h = (h ^ x) * 0x9E3779B97F4A7C15ull, h ^= h >> 29; };
@@ -106,6 +112,20 @@ Scalar constant(ScalarGraph& graph, ScalarType dtype, const c10::Scalar& value) 
 const ScalarNode* as_constant(const Scalar& x) {
   const ScalarNode& node = (*x.graph)[x.node];
   return node.prim == Prim::Constant ? &node : nullptr;
+}
+
+Scalar given(ScalarGraph& graph, int64_t value) {
+  if (value >= -1 && value <= 1) return constant(graph, ScalarType::Long, value);
+  const auto known = std::ranges::find(graph.given, value);
+  const auto number = static_cast<int32_t>(known - graph.given.begin());
+  if (known == graph.given.end()) graph.given.push_back(value);
+  return {&graph, graph.add({.prim = Prim::Given, .dtype = ScalarType::Long, .at = number})};
+}
+
+void must_hold(Scalar condition) {
+  require(condition.is_bool(), "a condition is a bool");
+  auto& checks = condition.graph->checks;
+  if (std::ranges::find(checks, condition.node) == checks.end()) checks.push_back(condition.node);
 }
 
 Scalar Scalar::like(double value) const { return constant(*graph, dtype(), value); }

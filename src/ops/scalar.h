@@ -31,6 +31,7 @@ enum class Function : uint8_t {
 // "acos", ...
 const char* name_of(Function f);
 int arity_of(Function f);
+bool is_rounding(Function f);  // ceil and the like, which take no longer than an addition
 
 // clang-format off
 enum class Prim : uint8_t {
@@ -38,7 +39,9 @@ enum class Prim : uint8_t {
   Load,      // the access `at`, at the current place of the loop; args: offset (i64), guard
   Count,     // how many elements the reductions of a row go through; at: 1 if sampled; i64
   Index,     // the place along loop dimension `at`, i64
+  Given,     // the number `at` of those that a run is given, i64
   Reduced,   // the result of reduction `at`, known once its pass is over
+  RunningSum, RunningProduct,  // of a row up to here, one element after the other
   Add, Sub, Mul,
   Fma,       // args[0] * args[1] + args[2], rounded once
   Div,       // of integers: towards zero
@@ -62,6 +65,7 @@ struct ScalarNode {
   std::array<int32_t, 3> args{-1, -1, -1};
   uint64_t constant = 0;  // bits of a double, or of an int64 for integers and bool
 
+  bool takes_long() const { return prim == Prim::Call && !is_rounding(static_cast<Function>(at)); }
   bool operator==(const ScalarNode&) const = default;
 };
 
@@ -73,6 +77,11 @@ class ScalarGraph {
   int32_t size() const { return static_cast<int32_t>(nodes_.size()); }
   // Statements come after their arguments.
   const std::vector<ScalarNode>& nodes() const { return nodes_; }
+
+  // What depends on sizes and strides: the text of a kernel does not hold it.
+  std::vector<int64_t> given;
+  // Conditions. Where one does not hold at a place, the run has failed, and its results are void.
+  std::vector<int32_t> checks;
 
  private:
   struct Hash {
@@ -106,6 +115,10 @@ struct Scalar {
 
 Scalar constant(ScalarGraph& graph, c10::ScalarType dtype, const c10::Scalar& value);
 const ScalarNode* as_constant(const Scalar& x);
+// An i64 that a run is given; -1, 0 and 1 are constants.
+Scalar given(ScalarGraph& graph, int64_t value);
+// Adds a check: the calls of a run that fails run one by one, and raise what they raise.
+void must_hold(Scalar condition);
 
 Scalar unary(Prim prim, Scalar x);
 Scalar binary(Prim prim, Scalar x, Scalar y);

@@ -83,6 +83,8 @@ constexpr CalleeRow kRows[] = {
     {"_hashlib.HASH", "*", changes_own},
     {"_md5", "md5", makes, kReads},
     {"_decimal", "Decimal", makes, kReads},
+    {"datetime", "timedelta", makes, kReads},
+    {"datetime.timedelta", "*", makes, kReads},
     {"types.GeneratorType", "*", advances},
     {"types.CoroutineType", "*", advances},
     {"types.AsyncGeneratorType", "*", advances},

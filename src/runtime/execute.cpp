@@ -93,7 +93,9 @@ std::vector<at::Tensor> take(RegionInputs inputs) {
 }
 
 std::vector<at::Tensor> run_calls(const CompiledRegion& region, RegionInputs inputs) {
-  TORCH_WARN_ONCE(region.name, " runs call by call: an input is not laid out as its trace says");
+  TORCH_WARN_ONCE(region.name,
+                  " runs call by call: an input is not laid out as its trace says, or a call of it "
+                  "raises an error");
   return execute(region.calls, take(inputs));
 }
 

@@ -83,7 +83,7 @@ def _fulgurite(**options: Any) -> Target:
             Program(trace.name, trace.provenance or "capture", trace.text())
             for trace in entry.record.traces
         ]
-        return Series(programs, _C.inputs_of(entry, args, kwargs))
+        return Series(programs, extension.inputs_of(entry, args, kwargs))
 
     return Target(
         "fulgurite",

@@ -1,6 +1,7 @@
 """An operator that raises an error which depends on data, after the capture knew nothing of it."""
 
 import traceback
+import warnings
 
 import pytest
 import torch
@@ -85,3 +86,55 @@ def test_checkpoint_of_a_compiled_function(reentrant):
             checkpoint(g, x, use_reentrant=reentrant).sum().backward()
             grads.setdefault(g is f, []).append(x.grad)
     assert torch.equal(torch.stack(grads[True]), torch.stack(grads[False]))
+
+
+@pytest.mark.parametrize("name", ["var", "std_mean"])
+def test_warnings_come_before_the_error(name):
+    def f(x, i):
+        return getattr(torch.ops.aten, name)(x), x[i]
+
+    compiled, x = fulgurite.jit(f, executors=["aten"]), torch.ones(1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        compiled(x, torch.tensor([0]))
+        with pytest.raises(IndexError):
+            compiled(x, torch.tensor([7]))
+    assert told
+
+
+@pytest.mark.parametrize("f", [
+    lambda x, n: x * (1 / n),
+    lambda x, n: x * n**-1,
+    lambda x, n: x * n**400,
+    lambda x, n: x * n**0.5,
+])  # fmt: skip
+def test_arithmetic_of_numbers_raises_as_python_does(f):
+    def g(x, t):
+        try:
+            return f(x, t.item())
+        except ArithmeticError as error:
+            return type(error)
+
+    def same(a, b):
+        return torch.equal(a, b) if isinstance(a, torch.Tensor) else a is b
+
+    compiled, x = fulgurite.jit(g), torch.ones(2)
+    for value in (2.0, 0.0, -4.0, 1e9, 2.0):
+        t = torch.tensor(value)
+        assert same(compiled(x, t), g(x, t)), value
+
+
+def test_what_was_done_before_an_exit_stays():
+    seen = []
+
+    def f(x, leave):
+        seen.append(leave)
+        if leave:
+            raise SystemExit(4)
+        return x * 2
+
+    compiled = fulgurite.jit(f)
+    compiled(torch.ones(1), False)
+    with pytest.raises(SystemExit):
+        compiled(torch.ones(1), True)
+    assert seen == [False, True]

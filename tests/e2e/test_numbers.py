@@ -143,12 +143,11 @@ def test_refused(f):
 def test_what_python_raises():
     compiled = fulgurite.jit(lambda x, s: x * (1 / s.item()))
     compiled(torch.ones(2), torch.tensor(2.0))
-    with pytest.raises(Exception, match="division by zero"):
+    with pytest.raises(ZeroDivisionError):
         compiled(torch.ones(2), torch.tensor(0.0))
     root = fulgurite.jit(lambda x, s: x * s.item() ** 0.5)
     root(torch.ones(2), torch.tensor(2.0))
-    with pytest.raises(Exception, match="complex"):
-        root(torch.ones(2), torch.tensor(-2.0))
+    assert root(torch.ones(2), torch.tensor(-2.0)).is_complex()
 
 
 def test_a_number_that_is_kept():

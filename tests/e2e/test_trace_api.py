@@ -160,7 +160,7 @@ def test_saved_and_loaded_it_is_the_same_program(program, mode, tmp_path):
     if program is gradients and mode != "enable_grad":
         pytest.skip("needs grad mode")
     base = torch.randn(3, 4)
-    a, b = base[1:, ::2], base[:2, 1:3]
+    a, b = base[1:, ::2], base[:2, 1::2]
     if program is gradients:
         a = a.detach().requires_grad_()
     with MODES[mode]():

@@ -106,6 +106,7 @@ def report(run: Run) -> None:
     print(
         f"elements compared: {compared}, of which rounding may change anything: {unsure / compared:.2%}"
     )
+    print(f"errors raised as by eager: {sum(o.raised for o in run.outcomes)}")
     refusals = collections.Counter(o.detail[:100] for o in run.outcomes if o.kind == "refused")
     for reason, times in refusals.most_common(5):
         print(f"  refused {times} times: {reason}")

@@ -2,12 +2,14 @@
 
 import math
 import random
+import re
 from typing import Any
 
 import torch
 
 from tests.fuzz import inputs as make
 from tests.fuzz.operators import Operator
+from tests.fuzz.parts import has_part, place
 from tests.fuzz.programs import Given, Ref
 
 SKIPPED = {
@@ -27,8 +29,10 @@ TEXTS = {
     "rounding_mode": (None, "floor", "trunc"),
 }
 SIZES_OF_DIMS = {"size", "sizes", "shape"}
-DIMS = {"dim", "dims", "axis", "dim0", "dim1", "axis0", "axis1", "source", "destination", "start_dim",
-        "end_dim"}  # fmt: skip
+DIMS = {"dim", "dims", "axis", "dim0", "dim1", "dim2", "axis0", "axis1", "source", "destination",
+        "start_dim", "end_dim", "dimension"}  # fmt: skip
+COUNTS = {"end", "n", "m"}  # of elements to be made
+PADDINGS = {"pad", "padding"}
 
 
 class Arguments:
@@ -39,8 +43,16 @@ class Arguments:
         self.draw, self.pool, self.dtype = draw, pool, dtype
         self.new_inputs: list[Given] = []
         self.first: torch.Tensor | None = None
+        self.joined: int | None = None  # the dimension in which the tensors of a list differ
+        self.padded: int | None = None  # how many dimensions the operator pads
 
     def of(self, operator: Operator) -> tuple[tuple, tuple[tuple[str, Any], ...]]:
+        if has_part(operator.name) and (args := self._of_part(operator.name)) is not None:
+            return args, ()
+        padded = re.search(r"_pad(\d)d", operator.name)
+        self.padded = int(padded[1]) if padded else None
+        if operator.name == "one_hot":
+            return (self._new(self._index_input((self.draw.choice((1, 3, 17)),), 8)), 8), ()
         args: list[Any] = []
         kwargs: list[tuple[str, Any]] = []
         for parameter in operator.schema.arguments:
@@ -54,6 +66,18 @@ class Arguments:
             else:
                 args.append(value)
         return tuple(args), tuple(kwargs)
+
+    def _of_part(self, name: str) -> tuple | None:
+        """A tensor and a part to be put into it, or the part and the sizes around it."""
+        number = self._pick(list(self.pool))
+        found = place(self.draw, name, self.pool[number])
+        if found is None:
+            return None
+        sizes, where = found
+        part = self._new(make.new_input(self.draw, self.pool[number].dtype, sizes))
+        if name.endswith("_scatter"):
+            return Ref(number), part, *where
+        return part, list(self.pool[number].shape), *where
 
     @staticmethod
     def _position(operator: Operator, name: str) -> int:
@@ -69,7 +93,11 @@ class Arguments:
             return self._tensor(name)
         if kind == "List[Tensor]":
             first = self._tensor(name)
-            return [first, *(self._tensor(name, True) for _ in range(self.draw.randint(0, 2)))]
+            if self.draw.random() < 0.3 and self.first.dim():
+                self.joined = self.draw.randrange(self.first.dim())
+            return [first, *(self._another(name) for _ in range(self.draw.randint(0, 2)))]
+        if kind == "List[Optional[Tensor]]":
+            return self._indices()
         if kind == "ScalarType":
             return make.any_dtype(self.draw)
         if kind in ("number", "float"):
@@ -88,7 +116,8 @@ class Arguments:
 
     def _tensor(self, name: str, same_shape: bool = False) -> Ref:
         if self.first is None:
-            number = self._pick(list(self.pool))
+            fitting = [n for n, t in self.pool.items() if self._may_be_padded(t)]
+            number = self._pick(fitting or list(self.pool))
             if name in MASKS:
                 number = self._of_dtype(torch.bool) or number
             self.first = self.pool[number]
@@ -108,6 +137,19 @@ class Arguments:
         if name in ("weight", "bias"):
             shape = sizes[-1:]
         return self._new(make.new_input(self.draw, dtype, shape))
+
+    def _may_be_padded(self, t: torch.Tensor) -> bool:
+        return self.padded is None or t.dim() in (self.padded + 1, self.padded + 2)
+
+    def _another(self, name: str) -> Ref:
+        """Of a list: as large as the first, or larger or smaller in one dimension."""
+        if self.joined is None:
+            return self._tensor(name, True)
+        sizes = list(self.first.shape)
+        sizes[self.joined] = self.draw.choice((0, 1, 2, 5, 16, 33))
+        if len(sizes) > 0 and self.first.numel() > make.MOST:
+            sizes[self.joined] = 1
+        return self._new(make.new_input(self.draw, self.first.dtype, tuple(sizes)))
 
     def _pick(self, numbers: list[int]) -> int:
         """The later ones rather than the first."""
@@ -130,7 +172,23 @@ class Arguments:
         sizes = tuple(self.first.shape)
         bound = min(sizes, default=1)
         shape = sizes if self.draw.random() < 0.5 else (self.draw.choice((1, 3, 8)),)
-        return self._new(make.index_input(self.draw, shape, bound))
+        return self._new(self._index_input(shape, bound))
+
+    def _index_input(self, sizes: tuple[int, ...], bound: int) -> Given:
+        return make.index_input(self.draw, sizes, bound)
+
+    def _indices(self) -> list[Ref | None]:
+        """One for some of the dimensions, of shapes that go together."""
+        shape = self.draw.choice(((), (1,), (3,), (17,), (2, 5)))
+        chosen: list[Ref | None] = []
+        for size in self.first.shape[: self.draw.randint(1, max(1, self.first.dim()))]:
+            if self.draw.random() < 0.35:
+                chosen.append(None)
+                continue
+            sizes = tuple(1 if self.draw.random() < 0.2 else n for n in shape)
+            bound = -size if size and self.draw.random() < 0.5 else size
+            chosen.append(self._new(self._index_input(sizes, bound)))
+        return chosen
 
     def _new(self, one: Given) -> Ref:
         """Numbered from -1 downwards until the call is taken."""
@@ -145,19 +203,37 @@ class Arguments:
             return self.draw.choice((0.5, -0.5, 0.25, 1.5, -2.0, 2.5, 0.125, 3.0, 1e-3, 0.3, -0.7))
         if kind == "float":
             return float(self.draw.randint(-3, 5))
+        if self.first is None and self.draw.random() < 0.7:
+            return self._count()
         return self.draw.choice((0, 1, 2, 3, -1, -2, 5, 7, -7, 31, 100, 1, 2, 3, True, 0.5))
+
+    def _count(self) -> int:
+        """A size that there is."""
+        sizes = [n for t in self.pool.values() for n in t.shape]
+        return self.draw.choice(sizes or [3])
 
     def _rank(self) -> int:
         return self.first.dim() if self.first is not None else 0
 
     def _integer(self, name: str) -> int:
         rank = max(1, self._rank())
+        if name in COUNTS:
+            return self._count()
+        if name == "dim" and self.joined is not None and self.draw.random() < 0.8:
+            return self.joined
         if name in DIMS:
             return self.draw.randrange(-rank, rank)
         return self.draw.choice((0, 1, 1, 2, 2, 3, 4, -1, -2, 5, 8, 33))
 
     def _integers(self, name: str) -> list[int]:
         sizes = tuple(self.first.shape) if self.first is not None else ()
+        if name in SIZES_OF_DIMS and (self.first is None or self.draw.random() < 0.3):
+            shape = tuple(self.pool[self._pick(list(self.pool))].shape)
+            return list(make.broadcastable(self.draw, shape))
+        if name in PADDINGS:
+            count = 2 * (self.padded or self.draw.randint(1, max(1, len(sizes))))
+            widths = (0, 1, 1, 2, -1) if self.padded else (-1, 0, 0, 1, 2, 3, 17)
+            return [self.draw.choice(widths) for _ in range(count)]
         if name in SIZES_OF_DIMS:
             return self._new_sizes(sizes)
         if name == "normalized_shape":

@@ -11,6 +11,8 @@ import fulgurite
 from fulgurite import examine
 from tests.conformance.trees import alias_signature, identity_signature
 from tests.fuzz.evaluation import Evaluation, Rejected, evaluate, is_float
+from tests.fuzz.exceptions import EAGER_ERRORS
+from tests.fuzz.inputs import raising
 from tests.fuzz.programs import Program, function_of, make, overload
 
 EXECUTORS = ["fused_cpu", "aten"]
@@ -29,6 +31,7 @@ class Outcome:
     compared: int = 0
     unsure: int = 0  # elements whose rounding errors may do anything
     other_sizes: bool = False
+    raised: int = 0  # inputs of which eager raises an error
 
 
 class Differs(Exception):
@@ -74,8 +77,33 @@ def _check(program: Program, outcome: Outcome, threads: int) -> None:
         _compare_inputs(program, evaluation, expected_inputs, got_inputs, outcome)
         if threads > 1:
             _with_threads(_all_values(program), compiled, inputs, got, threads)
+    _check_errors(program, function, compiled, outcome)
     sizes = [[one.sizes for one in inputs] for inputs in program.given()]
     outcome.other_sizes = len(sizes) > 1 and sizes[0] != sizes[1]
+
+
+def _check_errors(program: Program, function, compiled, outcome: Outcome) -> None:
+    """Of data of which eager raises an error the compiled program raises one too, and writes to no
+    input before."""
+    writes = any(overload(call.op)._schema.is_mutable for call in program.calls)
+    for inputs in raising(program.inputs):
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                function(*make(inputs))
+                continue
+            except EAGER_ERRORS as error:
+                expected = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            got = make(inputs)
+            try:
+                compiled(*got)
+            except EAGER_ERRORS:
+                outcome.raised += 1
+            else:
+                raise Differs("silent", f"eager raises {expected}")
+        for i, (e, g) in enumerate(zip(make(inputs), got)):
+            if not writes and not same_bits(e, g):
+                raise Differs("input", f"input {i} is changed before an error")
 
 
 def _note_regions(compiled, outcome: Outcome) -> None:

@@ -263,7 +263,7 @@ class Evaluation:
 
     @staticmethod
     def _moves(known: Any) -> bool:
-        return known is not None and known.kind == "move"
+        return known is not None and known.kind in ("move", "element")
 
     def _is_exact(
         self, call: Call, known: Any, reals: list[torch.Tensor], shadows: list[torch.Tensor]

@@ -15,6 +15,8 @@ CANCELLING = {"gelu", "gelu_backward", "silu_backward", "tanh_backward", "sigmoi
               "_log_softmax_backward_data", "_log_softmax", "log_softmax"}  # fmt: skip
 # Which may be 0 below the smallest normal number.
 UNDERFLOWING = {"_softmax", "softmax", "special_softmax"}
+# Which go through a row from its beginning on, or find the first of equal elements.
+ORDERED = {"cumsum", "cumprod", "argmax", "argmin", "max", "min"}
 # What eager raises of bad arguments.
 EAGER_ERRORS = (RuntimeError, IndexError, TypeError, ValueError, OverflowError)
 LANES = 64  # as many equal elements as any vector has
@@ -75,6 +77,8 @@ def in_two_minds(kind: str, op: Any, args: list, kwargs: dict) -> bool:
     try:
         if kind in ("pointwise", "in_place"):
             return _lanes_matter(op, args, kwargs)
+        if op._schema.name.removeprefix("aten::") in ORDERED:
+            return False
         return kind in ("row", "composite") and _order_matters(op, args, kwargs)
     except EAGER_ERRORS:
         return False

@@ -23,7 +23,15 @@ from tests.fuzz.programs import (
 
 FIRST_RESULT = 1000  # numbers of values below are inputs'
 TRIES = 12
-KINDS = {"pointwise": 62, "row": 12, "move": 13, "composite": 6, "other": 3, "in_place": 3}
+KINDS = {
+    "pointwise": 54,
+    "row": 12,
+    "move": 10,
+    "element": 14,
+    "composite": 5,
+    "other": 2,
+    "in_place": 3,
+}
 
 
 class Generator:

@@ -2,6 +2,8 @@
 
 import math
 import random
+from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
@@ -128,8 +130,27 @@ def new_input(draw: random.Random, dtype: torch.dtype, sizes: tuple[int, ...]) -
 
 
 def index_input(draw: random.Random, sizes: tuple[int, ...], bound: int) -> Given:
-    values = tuple(draw.randrange(max(1, bound)) for _ in range(draw.choice((1, 3, 7))))
-    return Given(torch.int64, values, sizes, row_major(sizes))
+    """Of indices below the bound; of a bound below 0, from its other side on too."""
+    low, high = (bound, -bound) if bound < 0 else (0, max(1, bound))
+    values = tuple(draw.randrange(low, high) for _ in range(draw.choice((1, 3, 7))))
+    dtype = torch.int32 if draw.random() < 0.2 else torch.int64
+    strides, offset = layout(draw, sizes)
+    return Given(dtype, values, sizes, strides, offset)
+
+
+def raising(inputs: tuple[Given, ...]) -> Iterator[tuple[Given, ...]]:
+    """The inputs with a number among integers that is no index, and that nothing is divided by."""
+    for i, one in enumerate(inputs):
+        if one.dtype not in INTS or one.base is not None:
+            continue
+        elements = min(len(one.pattern), math.prod(one.sizes))
+        beyond = min(torch.iinfo(one.dtype).max, 1 << 20)
+        for k, wrong in enumerate((0, beyond, -beyond)):
+            if elements == 0 or (wrong < 0 and one.dtype == torch.uint8):
+                continue
+            at = (7 * i + 5 * k) % elements
+            pattern = (*one.pattern[:at], wrong, *one.pattern[at + 1 :])
+            yield (*inputs[:i], replace(one, pattern=pattern), *inputs[i + 1 :])
 
 
 def reshaped_inputs(
@@ -145,7 +166,7 @@ def reshaped_inputs(
             continue
         shape_ = tuple(new.get(n, n) for n in one.sizes)
         strides, offset = layout(draw, shape_)
-        is_index = one.dtype == torch.int64 and min(one.pattern) >= 0
+        is_index = one.dtype in (torch.int64, torch.int32) and min(one.pattern) >= 0
         values = one.pattern if is_index else pattern(draw, one.dtype)
         made.append(Given(one.dtype, values, shape_, strides, offset))
     return tuple(made)

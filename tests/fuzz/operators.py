@@ -21,9 +21,8 @@ COMPOSITES = """
 """.split()
 # What no loop computes, and what only moves elements.
 OTHERS = """
-    mm bmm matmul sort topk cumsum cumprod argmax argmin max.dim min.dim cat stack index_select gather
-    tril triu roll flip repeat diagonal unfold rot90 nansum median count_nonzero as_strided unsqueeze
-    constant_pad_nd digamma lgamma gcd repeat_interleave.self_int
+    mm bmm matmul sort topk rot90 nansum median count_nonzero as_strided digamma lgamma gcd
+    repeat_interleave.self_int index_put index_add scatter.src masked_fill_.Scalar cummax
 """.split()
 # Of these the results depend on more than their arguments, or raise where data say so.
 LEFT_OUT = {"_reshape_alias", "_unsafe_view"}
@@ -31,8 +30,8 @@ LEFT_OUT = {"_reshape_alias", "_unsafe_view"}
 
 @dataclass(frozen=True)
 class Operator:
-    """kind: "pointwise", "row", "move", "composite", "other", "in_place". jumps: a small change of
-    a float argument may change the result by a lot."""
+    """kind: "pointwise", "row", "move", "element", "composite", "other", "in_place". jumps: a small
+    change of a float argument may change the result by a lot."""
 
     name: str
     kind: str
@@ -89,4 +88,5 @@ def by_kind() -> dict[str, list[Operator]]:
 
 def with_rules() -> list[str]:
     """The operators that the executor could fuse."""
-    return [o.name for o in operators().values() if o.kind in ("pointwise", "row", "move")]
+    kinds = ("pointwise", "row", "move", "element")
+    return [o.name for o in operators().values() if o.kind in kinds]

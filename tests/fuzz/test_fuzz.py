@@ -151,6 +151,23 @@ def test_exact_results_are_compared_exactly(monkeypatch):
     assert check(doubled).kind == "zero"
 
 
+LOOKED_UP = Program(
+    (
+        Given(torch.float32, (1.0, -2.5, 0.125), (3, 5), (5, 1)),
+        Given(torch.int64, (0, 2), (2,), (1,)),
+    ),
+    (Call("index_select", (Ref(0), 0, Ref(1)), (), (2,)), Call("neg", (Ref(2),), (), (3,))),
+    (3,),
+)
+
+
+def test_errors_that_are_not_raised_are_seen(monkeypatch):
+    outcome = check(LOOKED_UP)
+    assert outcome.kind == "" and outcome.raised == 2
+    as_compiled(monkeypatch, lambda run, inputs: run(inputs[0], inputs[1].clamp(0, 2)))
+    assert check(LOOKED_UP).kind == "silent"
+
+
 def test_small_errors_are_allowed_where_rounding_makes_them(monkeypatch):
     as_compiled(monkeypatch, changed(lambda t, _: t + t.abs() * 6e-8))
     assert check(small(Call("exp", (Ref(0),), (), (2,)))).kind == ""

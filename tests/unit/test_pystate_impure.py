@@ -237,6 +237,7 @@ PURE = {
     "lock given back": lambda: take_and_give_back(threading.RLock(), s.LOCK),
     "md5": lambda: hashlib.md5(b"a").hexdigest() + hashlib.sha256(b"b").hexdigest(),
     "Decimal": lambda: float(decimal.Decimal("1.5")),
+    "timedelta": lambda: (datetime.timedelta(seconds=3) * 2).total_seconds(),
     "warnings ignored": lambda: ignore_warnings(),
     "spread generator": lambda: [Taker()(*(i for i in (1, 2))), Taken(*iter([1, 2])).b],
     "spread tensor": lambda: [a for a, b in zip(*torch.ones(2, 2), strict=True)],

@@ -34,6 +34,7 @@ BoundLoops layout_of(const LoopProgram& program, int64_t cache_bytes) {
     layout.strides.insert(layout.strides.end(), access.strides.begin(), access.strides.end());
   });
   layout.sizes = program.sizes;
+  layout.given = program.statements.given;
   layout.places = program.places();
   layout.grain = program.reduced && !program.columns ? 1 : kElementsPerGrain;
   layout.streaming = program.bytes() >= cache_bytes;

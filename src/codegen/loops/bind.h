@@ -18,8 +18,12 @@ struct BoundLoops {
   int64_t places = 0;
   int64_t grain = 1;  // chunks begin at multiples of it
   int64_t streaming = 0;
+  std::vector<int64_t> given;
 
-  KernelArgs args() const { return {pointers.data(), sizes.data(), strides.data(), streaming}; }
+  // `failed` is 0, and stays valid as long as the kernel runs.
+  KernelArgs args(int64_t* failed) const {
+    return {pointers.data(), sizes.data(), strides.data(), streaming, given.data(), failed};
+  }
 };
 
 // All but the pointers: the same for all tensors. What is written is kept out of the caches where

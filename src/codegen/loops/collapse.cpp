@@ -38,6 +38,8 @@ void merge(LoopProgram& program, int32_t d) {
   for_each_access(program,
                   [&](Access& access) { access.strides.erase(access.strides.begin() + d); });
   ScalarGraph renumbered;
+  renumbered.given = std::move(program.statements.given);
+  renumbered.checks = std::move(program.statements.checks);
   for (ScalarNode node : program.statements.nodes()) {
     if (node.prim == Prim::Index && node.at > d) --node.at;
     renumbered.add(node);

@@ -47,6 +47,8 @@ std::string CpuAccesses::arguments_of_loads(std::string_view before) const {
 
 std::string CpuAccesses::from_arguments() const {
   std::string out = "  const long *sizes = args->sizes, *strides = args->strides;\n";
+  if (!program_.statements.given.empty()) out += "  const long* given = args->given;\n";
+  if (!program_.statements.checks.empty()) out += "  long* failed = args->failed;\n";
   for (size_t i = 0; i < count(); ++i) {
     out += fmt::format("  {0} {1} = ({0})args->pointers[{2}];\n", pointer_type(i), pointer(i), i);
     if (is_strided(i))

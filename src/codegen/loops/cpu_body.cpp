@@ -13,11 +13,6 @@ namespace {
 
 using c10::ScalarType;
 
-bool is_rounding(Function f) {
-  return f == Function::ceil || f == Function::floor || f == Function::trunc ||
-         f == Function::nearbyint;
-}
-
 // "1.5", "1e-05", "0x1p-149" where nothing shorter gives the same number.
 std::string float_text(double value, bool is_double) {
   if (std::isnan(value)) return "NAN";
@@ -58,41 +53,64 @@ void use_function(Prelude& prelude, Function f, ScalarType dtype) {
 }  // namespace
 
 CpuBody::CpuBody(const LoopProgram& program, Prelude& prelude)
-    : program_(program), prelude_(prelude), gathered_(program.loads.size(), false) {
+    : program_(program), prelude_(prelude) {
   const int32_t kept = program.rank() - std::max(1, program.reduced);
   const auto varies = [&](const Access& access) {
     return std::any_of(access.strides.begin() + kept, access.strides.end(),
                        [](int64_t stride) { return stride != 0; });
   };
+  const int32_t lane = program.lane_dimension();
   for (const ScalarNode& node : program.statements.nodes()) {
-    bool inner = false;
+    bool inner = false, differs = node.prim == Prim::Reduced && program.columns;
     int32_t after = -1;
     for (int32_t arg : node.args) {
       if (arg < 0) continue;
       inner |= inner_[arg];
+      differs |= differs_[arg];
       after = std::max(after, after_[arg]);
     }
-    if (node.prim == Prim::Index) inner = node.at >= kept;
-    if (node.prim == Prim::Index && !inner && node.at != program.lane_dimension())
-      outer_indices_.push_back(node.at);
-    if (node.prim == Prim::Load) {
-      gathered_[node.at] = node.args[0] >= 0 || node.args[1] >= 0;
-      inner |= varies(program.loads[node.at]) || gathered_[node.at];
+    if (node.prim == Prim::Index) {
+      inner = node.at >= kept;
+      differs = node.at == lane;
+      if (!inner && !differs) outer_indices_.push_back(node.at);
     }
+    if (node.prim == Prim::Load) {
+      inner |= varies(program.loads[node.at]);
+      differs |= program.loads[node.at].strides[lane] != 0;
+    }
+    if (is_running(node.prim)) inner = differs = true;
     if (node.prim == Prim::Reduced) after = program.reductions[node.at].pass;
-    costly_ |= node.prim == Prim::Call && !is_rounding(static_cast<Function>(node.at)) && inner;
+    costly_ |= node.takes_long() && inner;
     inner_.push_back(inner);
+    differs_.push_back(differs);
     after_.push_back(after);
   }
   std::ranges::sort(outer_indices_);
 }
 
-bool CpuBody::any_gather() const { return std::ranges::find(gathered_, true) != gathered_.end(); }
+bool CpuBody::counts_lanes() const {
+  return !program_.statements.checks.empty() ||
+         std::ranges::any_of(program_.loads, [](const Access& load) { return load.by_lane; });
+}
+
+std::string CpuBody::parameters() const {
+  std::string out;
+  for (int32_t d : outer_indices_) out += fmt::format("long i{}, ", d);
+  if (!program_.statements.given.empty()) out += "const long* given, ";
+  return out + (program_.statements.checks.empty() ? "" : "long* failed, ");
+}
+
+std::string CpuBody::arguments() const {
+  std::string out;
+  for (int32_t d : outer_indices_) out += fmt::format("i{}, ", d);
+  if (!program_.statements.given.empty()) out += "given, ";
+  return out + (program_.statements.checks.empty() ? "" : "failed, ");
+}
 
 std::string CpuBody::row_statements(int32_t pass, const Context& context) {
   std::string out;
   for (int32_t i = 0; i < program_.statements.size(); ++i)
-    if (!inner_[i] && after_[i] == pass) out += "  " + line(i, context);
+    if (!inner_[i] && after_[i] == pass) out += "  " + line(i, context) + check(i, context);
   return out;
 }
 
@@ -134,8 +152,7 @@ std::vector<bool> CpuBody::needed(const std::vector<int32_t>& roots,
 }
 
 bool CpuBody::is_costly(int32_t statement) const {
-  const ScalarNode& node = program_.statements[statement];
-  return node.prim == Prim::Call && !is_rounding(static_cast<Function>(node.at));
+  return program_.statements[statement].takes_long();
 }
 
 bool CpuBody::need_only(const std::vector<int32_t>& roots, int32_t given) const {
@@ -151,7 +168,7 @@ std::string CpuBody::inner_statements(const std::vector<int32_t>& roots, const C
   const std::vector<bool> all = needed(roots, context.given);
   std::string out;
   for (int32_t i = 0; i < program_.statements.size(); ++i)
-    if (all[i] && inner_[i]) out += "    " + line(i, context);
+    if (all[i] && inner_[i]) out += "    " + line(i, context) + check(i, context);
   return out;
 }
 
@@ -159,6 +176,8 @@ std::string CpuBody::line(int32_t i, const Context& context) {
   const ScalarNode& node = program_.statements[i];
   use_type(prelude_, node.dtype);
   const auto given = context.given.find(i);
+  if (is_running(node.prim))
+    return fmt::format("const {} t{} = {};\n", vector_type(node.dtype), i, running(i));
   return fmt::format("const {} t{} = {};\n", vector_type(node.dtype), i,
                      given == context.given.end() ? value(node, context) : given->second);
 }
@@ -184,6 +203,8 @@ std::string CpuBody::value(const ScalarNode& node, const Context& context) {
       return index(node, context);
     case Prim::Count:
       return node.at ? "i64(sample)" : "i64(count)";
+    case Prim::Given:
+      return fmt::format("i64(given[{}])", node.at);
     case Prim::Reduced:
       return fmt::format("r{}", node.at);
     case Prim::Neg:
@@ -223,18 +244,11 @@ std::string CpuBody::load(const ScalarNode& node, const Context& context) {
   use_type(prelude_, access.dtype);
   const int64_t stride = access.strides[program_.lane_dimension()];
   const bool strided = stride != 0 && stride != 1;
-  const std::string pointer = fmt::format("{}{}", context.pointer, node.at);
   const std::string step = strided ? fmt::format("s{}", node.at) : fmt::format("{}", stride);
-  std::string place = pointer;
+  std::string place = fmt::format("{}{}", context.pointer, node.at);
   if (stride != 0 && !context.index.empty())
     place += fmt::format(" + {}{}", context.index, strided ? " * " + step : "");
-  if (gathered_[node.at]) {
-    const bool guarded = node.args[1] >= 0;
-    prelude_.use(guarded ? "guarded_gather" : "gather");
-    const std::string offset = node.args[0] >= 0 ? arg(node, 0) : "i64v{}";
-    return fmt::format("gather({}, {}, {}, {}active)", place, step, offset,
-                       guarded ? arg(node, 1) + ", " : "");
-  }
+  if (access.by_lane) return load_by_lane(node, context, place, step);
   if (stride == 0) return fmt::format("splat({})", place);
   if (context.partial) {
     prelude_.use("load_part");

@@ -19,6 +19,7 @@ class CpuBody {
     std::string index = "i";    // of the first lane along the innermost dimension
     std::string pointer = "x";  // "x", "p": before the number of the load
     bool partial = false;       // only `k` lanes may be read
+    std::string active = "L";   // so many lanes are of the loop, where all others may be read too
     // Inner statements that are known already, with what they are.
     std::map<int32_t, std::string> given = {};
   };
@@ -44,11 +45,21 @@ class CpuBody {
   // A statement as it goes into memory of a dtype.
   std::string in_memory_type(int32_t statement, c10::ScalarType dtype);
 
+  // Checks, to be added to the roots of one loop over all places; what declares and what reports
+  // them at the beginning and the end of a function.
+  std::vector<int32_t> inner_checks() const;
+  bool checks_in(int32_t pass) const;  // of reductions, where nothing is stored at each place
+  std::string begin_checks() const;
+  std::string end_checks() const;
+  // Declares what running sums and products start from, before the loop over a row.
+  std::string begin_running() const;
+
   int32_t rank() const { return program_.rank(); }
-  bool gathers(int32_t load) const { return gathered_[load]; }
-  bool any_gather() const;
-  // Loop dimensions but the innermost whose index is used.
-  const std::vector<int32_t>& outer_indices() const { return outer_indices_; }
+  // Whether a number of lanes is to be given: some loads or checks are of these alone.
+  bool counts_lanes() const;
+  // What functions are passed besides accesses, with a comma behind each: "long i0, ", "i0, ".
+  std::string parameters() const;
+  std::string arguments() const;
   // Takes longer than its memory traffic.
   bool is_costly() const { return costly_; }
 
@@ -59,6 +70,10 @@ class CpuBody {
   std::string line(int32_t i, const Context& context);
   std::string value(const ScalarNode& node, const Context& context);
   std::string load(const ScalarNode& node, const Context& context);
+  std::string load_by_lane(const ScalarNode& node, const Context& context, std::string place,
+                           const std::string& step);
+  std::string running(int32_t i);
+  std::string check(int32_t i, const Context& context);
   std::string index(const ScalarNode& node, const Context& context);
   std::string literal(const ScalarNode& node);
   std::string infix(const ScalarNode& node);
@@ -68,7 +83,8 @@ class CpuBody {
 
   const LoopProgram& program_;
   Prelude& prelude_;
-  std::vector<bool> inner_, gathered_;
+  std::vector<bool> inner_;
+  std::vector<bool> differs_;   // between lanes
   std::vector<int32_t> after_;  // the pass after which a statement of the row is known
   std::vector<int32_t> outer_indices_;
   bool costly_ = false;

@@ -1,6 +1,7 @@
 #include "codegen/loops/cpu_row_passes.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -39,6 +40,12 @@ CpuRowPasses::Numbers CpuRowPasses::statements_of(const Numbers& reductions) con
   return all;
 }
 
+CpuRowPasses::Numbers CpuRowPasses::roots(const Numbers& reductions, int32_t pass) const {
+  Numbers all = statements_of(reductions);
+  if (body_.checks_in(pass)) std::ranges::copy(body_.inner_checks(), std::back_inserter(all));
+  return all;
+}
+
 bool CpuRowPasses::has_total(const Reduction& r) const {
   return r.kind == ReductionKind::Sum && !r.sampled && c10::isFloatingType(dtype_of(r));
 }
@@ -51,7 +58,7 @@ int CpuRowPasses::unrolled(const Numbers& numbers) const {
 }
 
 CpuBody::Context CpuRowPasses::context(std::string index, bool partial) const {
-  return {std::move(index), nested() ? "p" : "x", partial};
+  return {.index = std::move(index), .pointer = nested() ? "p" : "x", .partial = partial};
 }
 
 std::string CpuRowPasses::counts() const {
@@ -86,7 +93,8 @@ std::string CpuRowPasses::accumulate(const Numbers& numbers, std::string_view sl
                           identity_of(prelude_, r.kind, dtype_of(r)));
     std::string sum = combined(prelude_, r.kind, dtype_of(r), accumulator, value);
     // And rounded once; what is the same for all elements is computed before.
-    if (!partial && has_total(r) && reduced.prim == Prim::Mul && body_.is_inner(r.statement))
+    const bool is_product = reduced.prim == Prim::Mul && body_.is_inner(r.statement);
+    if (!partial && has_total(r) && is_product)
       sum = fmt::format("FMA(t{}, t{}, {})", reduced.args[0], reduced.args[1], accumulator);
     out += fmt::format("    {} = {};\n", accumulator, sum);
   }
@@ -146,7 +154,7 @@ std::string CpuRowPasses::step(const Numbers& numbers, int32_t pass, int vectors
   std::string out;
   for (int u = 0; u < vectors; ++u) {
     out += fmt::format("  {{\n    const long j = i + {};\n", lanes_ * u);
-    out += body_.inner_statements(statements_of(numbers), context("j", false));
+    out += body_.inner_statements(roots(numbers, pass), context("j", false));
     out += keep(pass, "j", false) + accumulate(numbers, std::to_string(u), false) + "  }\n";
   }
   return out;
@@ -157,7 +165,7 @@ std::string CpuRowPasses::rest(const Numbers& numbers, int32_t pass) {
       "  for (; i < n; i += {0}) {{\n"
       "    const long k = n - i < {0} ? n - i : {0};\n",
       lanes_);
-  out += body_.inner_statements(statements_of(numbers), context("i", true));
+  out += body_.inner_statements(roots(numbers, pass), context("i", true));
   return out + keep(pass, "i", true) + accumulate(numbers, "0", true) + "  }\n";
 }
 
@@ -228,7 +236,8 @@ int32_t CpuRowPasses::lead_pass() const {
 }
 
 bool CpuRowPasses::can_lead() const {
-  if (nested() || program_.kept() == 0 || !body_.outer_indices().empty()) return false;
+  if (nested() || program_.kept() == 0 || !body_.parameters().empty() || body_.counts_lanes())
+    return false;
   const Numbers lead = reductions(lead_pass(), false);
   const bool writes =
       std::ranges::any_of(program_.stores, [](const Store& s) { return !s.per_row; });

@@ -60,6 +60,8 @@ class CpuRowPasses {
   bool has_total(const Reduction& r) const;
   Numbers reductions(int32_t pass, bool sampled) const;
   Numbers statements_of(const Numbers& reductions) const;
+  // What a loop over all of a row computes.
+  Numbers roots(const Numbers& reductions, int32_t pass) const;
   int unrolled(const Numbers& numbers) const;
   std::string accumulators(const Numbers& numbers, int count);
   std::string accumulate(const Numbers& numbers, std::string_view slot, bool partial);

@@ -83,7 +83,7 @@ template <class T> INL void transposed(T* to, const T* from, long stride) {
 }  // namespace
 
 bool CpuTiles::any() const {
-  if (program_.rank() < 2 || body_.any_gather()) return false;
+  if (program_.rank() < 2 || body_.counts_lanes() || !body_.parameters().empty()) return false;
   for (const ScalarNode& node : program_.statements.nodes())
     if (node.prim == Prim::Index) return false;
   bool reads_across = false;
@@ -113,7 +113,7 @@ std::string CpuTiles::tiles() {
 // Results are written together: a load waits for an earlier store to the same place of a page, and
 // rows may be pages apart.
 std::string CpuTiles::band() {
-  CpuBody::Context context{"i", "p", false, {}};
+  CpuBody::Context context{.index = "i", .pointer = "p"};
   for (int32_t i = 0; i < program_.statements.size(); ++i) {
     const ScalarNode& node = program_.statements[i];
     if (node.prim == Prim::Load && is_transposed(static_cast<size_t>(node.at)))

@@ -92,6 +92,8 @@ CpuVectors vectors_of(const LoopProgram& program, int machine_bytes, int side_by
     any_four |= size == 4;
     largest = std::max(largest, size);
   }
+  // Lanes that are counted have numbers: not more of them than a byte has, even side by side.
+  if (!program.statements.checks.empty()) largest = std::max<size_t>(largest, 2);
   const int lane_bytes = static_cast<int>(any_four ? 4 : largest);
   // Two vectors are narrowed to one faster than each to a half.
   const bool narrows = std::ranges::any_of(program.stores, [](const Store& store) {
@@ -112,6 +114,8 @@ struct KernelArgs {{
   void* const* pointers;
   const long *sizes, *strides;
   long streaming;
+  const long* given;
+  long* failed;
 }};
 #define INLINE inline __attribute__((always_inline))
 #define INL static INLINE

@@ -13,6 +13,8 @@ struct KernelArgs {
   const int64_t* sizes = nullptr;    // of the loop's dimensions, outermost first
   const int64_t* strides = nullptr;  // strides[access * rank + dimension]
   int64_t streaming = 0;             // 1: what is written is not to stay in the caches
+  const int64_t* given = nullptr;    // by the `at` of Given statements
+  int64_t* failed = nullptr;         // set to 1 where a check does not hold
 };
 
 // Runs the places [begin, end) of the iteration space: elements in row-major order of the loop's

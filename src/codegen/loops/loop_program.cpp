@@ -1,6 +1,8 @@
 #include "codegen/loops/loop_program.h"
 
+#include <algorithm>
 #include <array>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,9 +11,10 @@ namespace fulgurite {
 namespace {
 
 constexpr std::array kPrims{
-    "constant", "load", "count", "index", "reduced", "+",       "-",    "*",     "fma",
-    "/",        "%",    "-",     "~",     "&",       "|",       "^",    "<<",    ">>",
-    "<",        "<=",   "==",    "!=",    "select",  "convert", "bits", "round", "call"};
+    "constant", "load",   "count",   "index", "given", "reduced", "running sum", "running product",
+    "+",        "-",      "*",       "fma",   "/",     "%",       "-",           "~",
+    "&",        "|",      "^",       "<<",    ">>",    "<",       "<=",          "==",
+    "!=",       "select", "convert", "bits",  "round", "call"};
 static_assert(kPrims.size() == static_cast<size_t>(Prim::Call) + 1);
 
 constexpr std::array kReductions{
@@ -20,7 +23,7 @@ constexpr std::array kReductions{
 
 std::string name_of(c10::ScalarType dtype) { return std::string(c10::getDtypeNames(dtype).first); }
 
-std::string statement_text(const ScalarNode& node) {
+std::string statement_text(const LoopProgram& program, const ScalarNode& node) {
   const std::string_view prim = kPrims.at(static_cast<size_t>(node.prim));
   std::string head(prim);
   switch (node.prim) {
@@ -29,11 +32,14 @@ std::string statement_text(const ScalarNode& node) {
                                              : fmt::format("{}", int_of(node));
     case Prim::Load:
       head = fmt::format("load x{}", node.at);
-      break;
+      if (node.args[0] >= 0) head += fmt::format(" + t{}", node.args[0]);
+      return node.args[1] < 0 ? head : head + fmt::format(" where t{}", node.args[1]);
     case Prim::Count:
       return node.at ? "count of the sample" : "count";
     case Prim::Index:
       return fmt::format("index of loop {}", node.at);
+    case Prim::Given:
+      return fmt::format("given {}", program.statements.given.at(node.at));
     case Prim::Reduced:
       return fmt::format("r{}", node.at);
     case Prim::Round:
@@ -63,7 +69,7 @@ std::string access_text(const LoopProgram& program, const Access& access) {
 int64_t elements_of(const LoopProgram& program, const Access& access) {
   int64_t count = 1;
   for (int32_t d = 0; d < program.rank(); ++d)
-    if (access.strides[d] != 0) count *= program.sizes[d];
+    if (access.strides[d] != 0 || access.by_lane) count *= program.sizes[d];
   return count * static_cast<int64_t>(c10::elementSize(access.dtype));
 }
 
@@ -77,7 +83,17 @@ int64_t LoopProgram::places() const {
 
 int64_t LoopProgram::bytes() const {
   int64_t total = 0;
-  for (const Access& load : loads) total += elements_of(*this, load);
+  // Parts of a buffer, each with a condition of its own, are about as much as the largest.
+  std::map<int32_t, int64_t> plain, parts;
+  for (const Access& load : loads) {
+    const int64_t bytes = elements_of(*this, load);
+    if (load.by_lane)
+      parts[load.buffer] = std::max(parts[load.buffer], bytes);
+    else
+      plain[load.buffer] += bytes;
+  }
+  for (const auto& [buffer, bytes] : parts) plain[buffer] = std::max(plain[buffer], bytes);
+  for (const auto& [buffer, bytes] : plain) total += bytes;
   for (const Store& store : stores) total += elements_of(*this, store.access);
   return total;
 }
@@ -93,13 +109,14 @@ std::string to_text(const LoopProgram& program) {
     out += fmt::format("  x{}: {}\n", i, access_text(program, program.loads[i]));
   for (int32_t i = 0; i < program.statements.size(); ++i)
     out += fmt::format("  t{}: {} = {}\n", i, name_of(program.statements[i].dtype),
-                       statement_text(program.statements[i]));
+                       statement_text(program, program.statements[i]));
   for (size_t i = 0; i < program.reductions.size(); ++i) {
     const Reduction& r = program.reductions[i];
     out +=
         fmt::format("  r{}: {} of t{}{}, pass {}\n", i, kReductions.at(static_cast<size_t>(r.kind)),
                     r.statement, r.sampled ? " at the first places of a row" : "", r.pass);
   }
+  for (int32_t i : program.statements.checks) out += fmt::format("  fails unless t{}\n", i);
   for (const Store& store : program.stores)
     out += fmt::format("  {} t{} in {}\n", store.per_row ? "store per row" : "store",
                        store.statement, access_text(program, store.access));

@@ -14,6 +14,11 @@
 
 namespace fulgurite {
 
+// Of a row up to here.
+inline bool is_running(Prim prim) {
+  return prim == Prim::RunningSum || prim == Prim::RunningProduct;
+}
+
 // One tensor as the loop reads or writes it. The element at a place: offset + sum(place * stride),
 // and for a load what its statement adds to that.
 struct Access {
@@ -21,6 +26,8 @@ struct Access {
   c10::ScalarType dtype = c10::ScalarType::Float;  // in memory
   int64_t offset = 0;                              // in elements
   Dims strides;                                    // per loop dimension, in elements
+  // Of a load: lanes read where statements say, or not at all.
+  bool by_lane = false;
 
   bool operator==(const Access&) const = default;
 };

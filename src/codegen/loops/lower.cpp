@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,12 +13,16 @@
 #include "codegen/loops/prune.h"
 #include "codegen/loops/region.h"
 #include "codegen/loops/rows.h"
+#include "ir/layout.h"
 #include "ops/place.h"
 
 namespace fulgurite {
 namespace {
 
 using c10::ScalarType;
+
+// Parts of parts multiply.
+constexpr int32_t kMostStatements = 4096;
 
 RuleArg constant_arg(const c10::IValue& value) {
   RuleArg arg;
@@ -44,6 +49,17 @@ class Lowering {
     order_passes(program_);
   }
 
+  // Calls of which no element was read, but for moves.
+  std::set<const Call*> unread() const {
+    std::set<const Call*> calls;
+    for (const auto& [id, producer] : region_.producers)
+      if (!producer.record->move) calls.insert(producer.call);
+    for (const auto& [read, statement] : known_)
+      if (const auto it = region_.producers.find(read.first); it != region_.producers.end())
+        calls.erase(it->second.call);
+    return calls;
+  }
+
   // The loop that is to be split, as a dimension of the domain and a stride.
   void note_split(const SplitLoop& split) {
     const auto [dimension, stride] = of_loop_.at(split.loop);
@@ -53,29 +69,16 @@ class Lowering {
   LoopProgram finish() && {
     prune(program_);
     collapse(program_);
-    check_rows();
+    refuse_empty_rows(program_);
     program_.columns = has_columns(program_);
     const int32_t lane = program_.lane_dimension();
     for (Store& store : program_.stores)  // the stride of a single element, or of none, is any
       if (program_.sizes[lane] == 1 || program_.places() == 0) store.access.strides[lane] = 1;
-    for (const ScalarNode& node : graph().nodes())
-      if (program_.reduced && node.prim == Prim::Load && (node.args[0] >= 0 || node.args[1] >= 0))
-        throw Unsupported("a reduction of gathered elements");
+    refuse_order(program_);
     return std::move(program_);
   }
 
  private:
-  // Of rows without elements, what is the same all over a row may not be in memory at all, nor may
-  // the first part of a nest.
-  void check_rows() const {
-    if (program_.places() == 0 || program_.reduced == 0) return;
-    const auto kept = program_.sizes.begin() + program_.kept();
-    if (std::find(kept, program_.sizes.end(), 0) == program_.sizes.end()) return;
-    for (const Access& load : program_.loads)
-      if (program_.reduced > 1 || load.strides.back() == 0)
-        throw Unsupported("rows without elements");
-  }
-
   // Dimensions of more than one element, in the order in which they lie in memory; reduced ones are
   // innermost.
   void choose_loops(const TensorType& domain) {
@@ -136,9 +139,8 @@ class Lowering {
 
   void add_store(ValueId id) {
     const TensorType& type = region_.type(id);
-    for (size_t d = 0; d < type.sizes.size(); ++d)
-      if (type.sizes[d] > 1 && type.strides[d] == 0 && numel(type) > 0)
-        throw Unsupported("a result whose elements share memory");
+    if (numel(type) > 0 && !is_injective(type))
+      throw Unsupported("a result whose elements share memory");
     bool per_row = false;
     const Place place = place_of(type, per_row);
     const Scalar value = value_at(id, place);
@@ -157,26 +159,28 @@ class Lowering {
   ScalarGraph& graph() { return program_.statements; }
 
   Scalar load(int32_t buffer, const TensorType& type, const Place& place) {
-    const auto [at, offset] = access(buffer, type, place);
+    auto [at, offset] = access(buffer, type, place);
+    at.by_lane = offset.statement >= 0 || guard_ >= 0;
     const auto known = std::ranges::find(program_.loads, at);
     const auto number = static_cast<int32_t>(known - program_.loads.begin());
     if (known == program_.loads.end()) program_.loads.push_back(at);
     const ScalarNode node{.prim = Prim::Load,
                           .dtype = computed_in(type.dtype),
                           .at = number,
-                          .args = {offset.statement, -1, -1}};
+                          .args = {offset.statement, guard_, -1}};
     return {&graph(), graph().add(node)};
   }
 
   // The element of a value at a place, in the dtype in which it is computed.
   Scalar value_at(ValueId id, const Place& place) {
-    const auto [it, fresh] = known_.try_emplace({id, key_of(place)}, -1);
-    if (fresh) {
-      const int32_t node = compute(id, place).node;
-      known_[{id, key_of(place)}] = node;
-      return {&graph(), node};
-    }
-    return {&graph(), it->second};
+    std::vector<int64_t> key = key_of(place);
+    key.push_back(guard_);
+    const auto [it, fresh] = known_.try_emplace({id, key}, -1);
+    if (!fresh) return {&graph(), it->second};
+    const int32_t node = compute(id, place).node;
+    if (graph().size() > kMostStatements) throw Unsupported("too many statements for one loop");
+    known_[{id, key}] = node;
+    return {&graph(), node};
   }
 
   Scalar compute(ValueId id, const Place& place) {
@@ -190,6 +194,16 @@ class Lowering {
   }
 
   Scalar apply(const Producer& producer, const TensorType& type, const Place& place) {
+    const size_t checks = graph().checks.size();
+    const Scalar x = apply_rule(producer, type, place);
+    if (graph().checks.size() > checks &&
+        (guard_ >= 0 || numel(type) == 0 || !covers(place, type.sizes, program_.sizes)))
+      throw Unsupported("not all that would raise an error is read");
+    return x;
+  }
+
+  Scalar apply_rule(const Producer& producer, const TensorType& type, const Place& place) {
+    if (producer.record->element) return apply_element(producer, type, place);
     if (producer.record->row) return apply_row(producer, type, place);
     if (producer.record->move) return apply_move(producer, type, place);
     const PointwiseRule& rule = producer.record->pointwise;
@@ -213,6 +227,28 @@ class Lowering {
     return value_at(source, producer.record->move.run(call, place));
   }
 
+  Scalar apply_element(const Producer& producer, const TensorType& type, const Place& place) {
+    ElementCall call;
+    call.graph = &graph();
+    call.loops = &program_.sizes;
+    call.result = &type;
+    call.trace = region_.trace;
+    call.args = producer.call->args;
+    call.read = [&](const ElementSource& source, const Place& at) {
+      return value_at(source.id, at);
+    };
+    call.where = [&](Scalar condition, const std::function<Scalar()>& read) {
+      const int32_t outer = guard_, known = graph().size();
+      guard_ = (outer < 0 ? condition : Scalar{&graph(), outer} & condition).node;
+      const Scalar x = read();
+      guard_ = outer;
+      for (int32_t i = known; i < graph().size(); ++i)
+        if (graph()[i].takes_long()) throw Unsupported("a part that takes long to compute");
+      return x;
+    };
+    return convert(producer.record->element.run(call, place), computed_in(type.dtype));
+  }
+
   Scalar apply_row(const Producer& producer, const TensorType& type, const Place& place) {
     if (producer.record->row.reduces == Reduces::Trailing && numel(region_.type(rows_->input)) == 0)
       throw Unsupported("normalised rows without elements");
@@ -223,11 +259,13 @@ class Lowering {
     bool per_row = false;
     if (place_of(type, per_row) != place && !is_row_place(type, place))
       throw Unsupported("the result of a reduction is read at other places");
+    const int32_t guard = std::exchange(guard_, -1);  // a row is gone through as a whole
     std::vector<RuleArg> args;
     for (const Arg& arg : producer.call->args) args.push_back(operand(arg, false, domain_));
     RowRuleCall call;
     call.graph = &graph();
     call.nominal = nominal_of_row(producer);
+    call.elements = elements_of_row();
     call.args = args;
     call.reduction = [&](ReductionKind kind, Scalar x, bool sampled) {
       return reduction({kind, x.node, sampled, 0});
@@ -238,7 +276,28 @@ class Lowering {
           graph().add({.prim = Prim::Count, .dtype = ScalarType::Long, .at = sampled ? 1 : 0})};
       return convert(n, dtype);
     };
-    return convert(producer.record->row.run(call)[producer.result], computed_in(type.dtype));
+    call.index = [&] { return index_in_row(); };
+    const Scalar x = producer.record->row.run(call)[producer.result];
+    guard_ = guard;
+    return convert(x, computed_in(type.dtype));
+  }
+
+  int64_t elements_of_row() const {
+    int64_t elements = 1;
+    for (size_t d = 0; d < domain_.size(); ++d)
+      if (is_reduced(d)) elements *= domain_sizes_[d];
+    return elements;
+  }
+
+  Scalar index_in_row() {
+    IndexTerm index = constant_index(0, program_.sizes.size());
+    int64_t stride = 1;
+    for (size_t d = domain_.size(); d-- > 0;) {
+      if (!is_reduced(d)) continue;
+      index = plus(graph(), index, scaled(graph(), domain_[d], stride, 0));
+      stride *= domain_sizes_[d];
+    }
+    return to_statement(graph(), index);
   }
 
   // What a reduction is computed in: the first result's dtype; of bools, that of the argument.
@@ -271,22 +330,11 @@ class Lowering {
     if (arg.kind == Arg::Kind::ValueList) throw Unsupported("a list of tensors");
     if (arg.values[0] == kNoValue) return constant_arg(none);
     const TensorType& type = region_.type(arg.values[0]);
-    Scalar value = value_at(arg.values[0], broadcast(type, place));
+    Scalar value = value_at(arg.values[0], broadcast(type.sizes, place, program_.sizes.size()));
     const Prim made_by = graph()[value.node].prim;
     if (jumps && computed_in(type.dtype) != type.dtype && made_by != Prim::Load)
       value = round_to(value, type.dtype);
     return {value, type.dtype, type.sizes.empty(), nullptr};
-  }
-
-  // The place in an operand of an element of the result.
-  Place broadcast(const TensorType& operand, const Place& place) const {
-    if (operand.sizes.size() > place.size())
-      throw Unsupported("an operand of more dimensions than the result");
-    const size_t missing = place.size() - operand.sizes.size();
-    Place at(place.begin() + static_cast<std::ptrdiff_t>(missing), place.end());
-    for (size_t d = 0; d < at.size(); ++d)
-      if (operand.sizes[d] == 1) at[d] = constant_index(0, program_.sizes.size());
-    return at;
   }
 
   const Region& region_;
@@ -295,9 +343,19 @@ class Lowering {
   std::vector<std::pair<size_t, int64_t>> of_loop_;
   Dims domain_sizes_;
   LoopProgram program_;
-  Place domain_;  // of an element of the outputs
+  Place domain_;        // of an element of the outputs
+  int32_t guard_ = -1;  // a condition without which nothing is read
   std::map<std::pair<ValueId, std::vector<int64_t>>, int32_t> known_;
 };
+
+std::variant<LoopProgram, Refusal> lower_alone(const Trace& trace, const Call& call);
+
+// Whether a call raises an error where data say so, or may.
+bool raises(const Trace& trace, const Call& call) {
+  const auto lowered = lower_alone(trace, call);
+  const auto* program = std::get_if<LoopProgram>(&lowered);
+  return !program || !program->statements.checks.empty();
+}
 
 // With more loops where a reshape needs them.
 LoopProgram lower(const Region& region, c10::ArrayRef<ValueId> outputs) {
@@ -307,6 +365,9 @@ LoopProgram lower(const Region& region, c10::ArrayRef<ValueId> outputs) {
     Lowering lowering(region, outputs, splits);
     try {
       lowering.add_outputs(outputs);
+      for (const Call* call : lowering.unread())
+        if (raises(*region.trace, *call))
+          throw Unsupported("an error that is raised where no element is read");
       return std::move(lowering).finish();
     } catch (const SplitLoop& split) {
       lowering.note_split(split);
@@ -342,6 +403,16 @@ std::variant<LoopProgram, Refusal> lower_calls(const Trace& trace, std::span<con
   }
 }
 
+std::variant<LoopProgram, Refusal> lower_alone(const Trace& trace, const Call& call) {
+  c10::SmallVector<ValueId, 8> inputs, outputs;
+  for_each_value(call.args, [&](ValueId id) {
+    if (std::ranges::find(inputs, id) == inputs.end()) inputs.push_back(id);
+  });
+  for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
+  // A view in the midst of a region is written nowhere.
+  return lower_calls(trace, {&call, 1}, inputs, outputs, false);
+}
+
 }  // namespace
 
 std::variant<LoopProgram, Refusal> lower_region(const Trace& trace, std::span<const Call> calls,
@@ -351,13 +422,7 @@ std::variant<LoopProgram, Refusal> lower_region(const Trace& trace, std::span<co
 }
 
 Refusal refuse_in_loops(const Trace& trace, const Call& call) {
-  c10::SmallVector<ValueId, 8> inputs, outputs;
-  for_each_value(call.args, [&](ValueId id) {
-    if (std::ranges::find(inputs, id) == inputs.end()) inputs.push_back(id);
-  });
-  for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
-  // A view in the midst of a region is written nowhere.
-  const auto lowered = lower_calls(trace, {&call, 1}, inputs, outputs, false);
+  const auto lowered = lower_alone(trace, call);
   const auto* reason = std::get_if<Refusal>(&lowered);
   return reason ? *reason : "";
 }

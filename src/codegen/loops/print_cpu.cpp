@@ -1,5 +1,8 @@
 #include "codegen/loops/print_cpu.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -36,32 +39,31 @@ class PointwisePrinter {
   }
 
  private:
-  // Reads by an index of its own.
-  bool is_gathered(size_t i) const {
-    return !at_.is_store(i) && body_.gathers(static_cast<int>(i));
-  }
+  // Never read beyond what there is.
+  bool is_gathered(size_t i) const { return !at_.is_store(i) && at_[i].by_lane; }
   std::vector<int32_t> roots() const {
     std::vector<int32_t> all;
     for (const Store& store : program_.stores) all.push_back(store.statement);
+    std::ranges::copy(body_.inner_checks(), std::back_inserter(all));
     return all;
   }
 
   std::string parameters() const {
-    std::string out = at_.parameters();
-    for (int32_t d : body_.outer_indices()) out += fmt::format("long i{}, ", d);
-    return out + "long at, long n";
+    return at_.parameters() + body_.parameters() + "long at, long n";
   }
 
   // With a count of lanes that are to be read, where reads could be out of bounds.
   std::string vectors(std::string_view name, bool streaming) {
     for (size_t i = 0; i < at_.count(); ++i) use_type(prelude_, at_[i].dtype);
     std::string out = fmt::format("static __attribute__((noinline)) void {}({}{}) {{\n", name,
-                                  parameters(), body_.any_gather() ? ", long active" : "");
-    out += body_.row_statements(-1, {});
+                                  parameters(), body_.counts_lanes() ? ", long active" : "");
+    CpuBody::Context context;
+    if (body_.counts_lanes()) context.active = "active";
+    out += body_.begin_checks() + body_.row_statements(-1, context);
     out += fmt::format("  for (long i = 0; i < n; i += {}) {{\n", vectors_.lanes);
-    out += body_.inner_statements(roots(), {});
+    out += body_.inner_statements(roots(), context);
     for (const Store& store : program_.stores) out += stored(store, streaming);
-    return out + "  }\n}\n";
+    return out + "  }\n" + body_.end_checks() + "}\n";
   }
 
   std::string stored(const Store& store, bool streaming) {
@@ -85,7 +87,7 @@ class PointwisePrinter {
       if (at_.stride(i) != 0) bytes += static_cast<int64_t>(c10::elementSize(at_[i].dtype));
     for (int32_t i = 0; i < program_.statements.size(); ++i)
       costly += body_.is_inner(i) && body_.is_costly(i);
-    if (bytes < costly * 3 * static_cast<int64_t>(sizeof(float)) || body_.any_gather())
+    if (bytes < costly * 3 * static_cast<int64_t>(sizeof(float)) || body_.counts_lanes())
       return false;
     for (size_t i = at_.first_store(); i < at_.count(); ++i)
       if (at_.stride(i) != 1 || !can_stream(at_[i].dtype)) return false;
@@ -111,8 +113,7 @@ class PointwisePrinter {
       out += in_stage ? fmt::format("stage_{}, ", at_.pointer(i)) : moved + ", ";
       if (at_.is_strided(i)) out += in_stage ? "1, " : fmt::format("s{}, ", i);
     }
-    for (int32_t d : body_.outer_indices()) out += fmt::format("i{}, ", d);
-    return out + fmt::format("{}, {}", at, n);
+    return out + body_.arguments() + fmt::format("{}, {}", at, n);
   }
 
   std::string row() {
@@ -127,12 +128,12 @@ class PointwisePrinter {
             fmt::format(" && !((long){} & {})", at_.pointer(i), stored_bytes(at_[i].dtype) - 1);
       out += fmt::format("  if (whole && {}) streaming_vectors({});\n  else", aligned, given);
     }
-    const std::string_view all = body_.any_gather() ? ", L" : "";
+    const std::string_view all = body_.counts_lanes() ? ", L" : "";
     out += fmt::format("  if (whole) vectors({}{});\n", given, all);
     out += "  if (!rest) return;\n";
     for (size_t i = 0; i < at_.count(); ++i) out += staged(i);
     out += fmt::format("  vectors({}{});\n", arguments(true, "at + whole", "L"),
-                       body_.any_gather() ? ", rest" : "");
+                       body_.counts_lanes() ? ", rest" : "");
     for (size_t i = at_.first_store(); i < at_.count(); ++i)
       out += fmt::format("  unstage({0} + whole{1}, {2}, stage_{0}, rest);\n", at_.pointer(i),
                          at_.is_strided(i) ? fmt::format(" * s{}", i) : "", step(i));
@@ -169,9 +170,8 @@ class PointwisePrinter {
   }
 
   std::string call_of_row(std::string_view n) const {
-    std::string out = "row(" + pointers_of_row();
-    for (int32_t d : body_.outer_indices()) out += fmt::format("i{}, ", d);
-    return out + fmt::format("at, {}, args->streaming);", n);
+    return fmt::format("row({}{}at, {}, args->streaming);", pointers_of_row(), body_.arguments(),
+                       n);
   }
 
   // Indices of the dimensions from d on after one more of d, or after d has reached its end.

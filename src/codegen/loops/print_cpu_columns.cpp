@@ -1,10 +1,10 @@
 #include "codegen/loops/print_cpu_columns.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "codegen/loops/cpu_access.h"
 #include "codegen/loops/cpu_body.h"
 #include "codegen/loops/cpu_reductions.h"
@@ -37,7 +37,6 @@ class ColumnPrinter {
   }
 
   std::string print(std::string_view name) {
-    require(!body_.any_gather(), "a reduction of gathered elements");
     sweeps_ = can_sweep();
     std::string code = sweeps_ ? sweep(false) : columns(false);
     code += sweeps_ ? sweep(true) : columns(true);
@@ -53,18 +52,19 @@ class ColumnPrinter {
   c10::ScalarType dtype_of(const Reduction& r) const {
     return program_.statements[r.statement].dtype;
   }
-  CpuBody::Context context(const char* pointer) const { return {"", pointer, partial_, {}}; }
+  CpuBody::Context context(const char* pointer) const {
+    return {.index = "", .pointer = pointer, .partial = partial_};
+  }
 
   std::string signature() const {
     std::string out = fmt::format("static void {}columns(", partial_ ? "last_" : "");
-    out += at_.parameters();
-    for (int32_t d : body_.outer_indices()) out += fmt::format("long i{}, ", d);
+    out += at_.parameters() + body_.parameters();
     return out + "const long* sizes, const long* strides, long at, long k) {\n";
   }
 
   // Reductions of one pass, of elements that differ from row to row.
   bool can_sweep() const {
-    if (program_.reduced != 1 || body_.is_costly()) return false;
+    if (program_.reduced != 1 || body_.is_costly() || body_.counts_lanes()) return false;
     for (const ScalarNode& node : program_.statements.nodes())
       if (node.prim == Prim::Index) return false;
     for (const Reduction& r : program_.reductions)
@@ -144,7 +144,8 @@ class ColumnPrinter {
         out += fmt::format("    {} v{}_{};\n", vector_type(dtype_of(program_.reductions[i])), i, u);
         values += fmt::format("    v{}_{} = t{};\n", i, u, roots[i]);
       }
-      const CpuBody::Context read{"i", fmt::format("p{}_", u), partial_, {}};
+      const CpuBody::Context read{
+          .index = "i", .pointer = fmt::format("p{}_", u), .partial = partial_};
       out += "    {\n" + body_.inner_statements(roots, read) + values + "    }\n";
     }
     for (size_t i = 0; i < roots.size(); ++i) {
@@ -170,11 +171,11 @@ class ColumnPrinter {
     out += fmt::format("  const long n = sizes[{}], count = n", inner());
     for (int32_t d = program_.kept(); d < inner(); ++d) out += fmt::format(" * sizes[{}]", d);
     out += fmt::format(";\n  const long sample = n < {0} ? n : {0};\n", kSampled);
-    out += body_.row_statements(-1, context("x"));
+    out += body_.begin_checks() + body_.row_statements(-1, context("x"));
     int32_t passes = 0;
     for (const Reduction& r : program_.reductions) passes = std::max(passes, r.pass + 1);
     for (int32_t pass = 0; pass < passes; ++pass) out += reductions(pass);
-    return out + stores() + "}\n";
+    return out + stores() + body_.end_checks() + "}\n";
   }
 
   std::string reductions(int32_t pass) {
@@ -211,6 +212,8 @@ class ColumnPrinter {
                          has_total(r) ? total_of(i) + " + " : "");
       roots.push_back(r.statement);
     }
+    if (!sampled && body_.checks_in(program_.reductions[numbers.front()].pass))
+      std::ranges::copy(body_.inner_checks(), std::back_inserter(roots));
     if (!flush.empty()) {
       start += fmt::format("  long added{} = 0;\n", numbers.front());
       flush = fmt::format("    if (++added{} % {} == 0) {{\n{}    }}\n", numbers.front(),
@@ -254,8 +257,9 @@ class ColumnPrinter {
       if (!store.per_row) roots.push_back(store.statement);
     }
     if (roots.empty()) return once;
-    return open_loops(false) + body_.inner_statements(roots, context("p")) + each +
-           close_loops(false) + once;
+    std::ranges::copy(body_.inner_checks(), std::back_inserter(roots));
+    return body_.begin_running() + open_loops(false) + body_.inner_statements(roots, context("p")) +
+           each + close_loops(false) + once;
   }
 
   std::string stored(size_t s, std::string_view before) {
@@ -284,8 +288,7 @@ class ColumnPrinter {
       out += ", ";
       if (at_.is_strided(i)) out += fmt::format("s{}, ", i);
     }
-    for (int32_t d : body_.outer_indices()) out += fmt::format("i{}, ", d);
-    return out + fmt::format("sizes, strides, at, {});", k);
+    return out + body_.arguments() + fmt::format("sizes, strides, at, {});", k);
   }
 
   std::string entry(std::string_view name) const {

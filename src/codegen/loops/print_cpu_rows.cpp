@@ -1,8 +1,10 @@
 #include "codegen/loops/print_cpu_rows.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "codegen/loops/cpu_access.h"
 #include "codegen/loops/cpu_body.h"
 #include "codegen/loops/cpu_row_passes.h"
@@ -29,7 +31,6 @@ class RowPrinter {
   }
 
   std::string print(std::string_view name) {
-    require(!body_.any_gather(), "a reduction of gathered elements");
     leads_ = passes_.can_lead();
     passes_.find_kept();
     std::string code = leads_ ? passes_.lead_type() + lead() : "";
@@ -44,15 +45,15 @@ class RowPrinter {
   int32_t kept() const { return program_.kept(); }
 
   std::string row() {
-    std::string out = fmt::format("static {} row({}", leads_ ? "Lead" : "void", at_.parameters());
-    for (int32_t d : body_.outer_indices()) out += fmt::format("long i{}, ", d);
+    std::string out = fmt::format("static {} row({}{}", leads_ ? "Lead" : "void", at_.parameters(),
+                                  body_.parameters());
     if (leads_) out += "const Lead& lead, " + at_.parameters_of_loads("next_");
     out += "const long* sizes, const long* strides, bool streaming) {\n";
-    out += passes_.counts() + body_.row_statements(-1, {});
+    out += passes_.counts() + body_.begin_checks() + body_.row_statements(-1, {});
     if (leads_) out += passes_.lead_results();
     for (int32_t pass = leads_ ? passes_.lead_pass() + 1 : 0; pass < passes_.passes(); ++pass)
       out += passes_.pass(pass);
-    return out + stores() + "}\n";
+    return out + stores() + body_.end_checks() + "}\n";
   }
 
   // The first passes of a row alone.
@@ -96,7 +97,9 @@ class RowPrinter {
       part += store_text(s, value, "i", true);
     }
     if (roots.empty()) return once;
-    std::string out = once + passes_.open_loops() + "  long i = 0;\n" + streaming_stores(roots);
+    std::ranges::copy(body_.inner_checks(), std::back_inserter(roots));
+    std::string out = once + body_.begin_running() + passes_.open_loops() + "  long i = 0;\n" +
+                      streaming_stores(roots);
     if (leads_) out += leading_stores(roots);
     if (!leads_) {
       out += fmt::format("  for (; i + {0} <= n; i += {0}) {{\n", lanes_);
@@ -201,8 +204,7 @@ class RowPrinter {
     std::string out = fmt::format(
         "extern \"C\" void {}(const KernelArgs* args, long begin, long end) {{\n", name);
     out += at_.from_arguments();
-    std::string row = pointers_of_row(at_.count());
-    for (int32_t d : body_.outer_indices()) row += fmt::format("i{}, ", d);
+    const std::string row = pointers_of_row(at_.count()) + body_.arguments();
     const std::string_view sizes = "sizes, strides";
     if (kept() == 0)
       return out + fmt::format("  if (begin < end) row({}{}, args->streaming);\n}}\n", row, sizes);

@@ -6,6 +6,7 @@ namespace {
 std::vector<bool> live_statements(const LoopProgram& program) {
   std::vector<bool> live(program.statements.size(), false);
   for (const Store& store : program.stores) live[store.statement] = true;
+  for (int32_t check : program.statements.checks) live[check] = true;
   for (int32_t i = program.statements.size() - 1; i >= 0; --i) {
     if (!live[i]) continue;
     const ScalarNode& node = program.statements[i];
@@ -45,8 +46,10 @@ void prune(LoopProgram& program) {
       }
       node.at = reduction[node.at];
     }
+    if (node.prim == Prim::Given) node = kept[given(kept, program.statements.given[node.at]).node];
     statement[i] = kept.add(node);
   }
+  for (int32_t check : program.statements.checks) kept.checks.push_back(statement[check]);
   for (Store& store : program.stores) store.statement = statement[store.statement];
   program.reductions = std::move(reductions);
   program.loads = std::move(loads);

@@ -14,7 +14,7 @@ namespace {
 using c10::ScalarType;
 
 bool has_form(const OpRecord* record) {
-  return record && (record->pointwise || record->row || record->move);
+  return record && (record->pointwise || record->row || record->move || record->element);
 }
 
 void add_producers(Region& region, const Call& call, const OpRecord* record) {

@@ -67,6 +67,32 @@ bool has_columns(const LoopProgram& program) {
   return columns > 0;
 }
 
+void refuse_empty_rows(const LoopProgram& program) {
+  if (program.places() == 0 || program.reduced == 0) return;
+  const auto kept = program.sizes.begin() + program.kept();
+  if (std::find(kept, program.sizes.end(), 0) == program.sizes.end()) return;
+  for (const Access& load : program.loads)
+    if (program.reduced > 1 || load.strides.back() == 0) throw Unsupported("rows without elements");
+}
+
+void refuse_order(const LoopProgram& program) {
+  std::vector<bool> reduced, running;  // by statement: made of such ones
+  for (const ScalarNode& node : program.statements.nodes()) {
+    const auto any = [&](const std::vector<bool>& known) {
+      return std::ranges::any_of(node.args, [&](int32_t arg) { return arg >= 0 && known[arg]; });
+    };
+    reduced.push_back(node.prim == Prim::Reduced || any(reduced));
+    running.push_back(is_running(node.prim) || any(running));
+  }
+  for (int32_t check : program.statements.checks)
+    if (reduced[check]) throw Unsupported("a check of what reductions give");
+  for (const Reduction& r : program.reductions)
+    if (running[r.statement]) throw Unsupported("a reduction of running sums");
+  const bool nested = program.reduced > 1 && !program.columns;
+  if (nested && std::ranges::find(running, true) != running.end())
+    throw Unsupported("running sums over loops within each other");
+}
+
 void order_passes(LoopProgram& program) {
   // The pass after which a statement can be computed; -1 for before the first.
   std::vector<int32_t> known;

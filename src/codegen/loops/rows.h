@@ -26,6 +26,15 @@ const TensorType& input_of(const Region& region, const Call& call);
 // Whether neighbours in memory are in different rows.
 bool has_columns(const LoopProgram& program);
 
+// Throws Unsupported for rows without elements of which something is read: what is the same all
+// over a row may not be in memory at all, nor may the first part of a nest.
+void refuse_empty_rows(const LoopProgram& program);
+
+// Throws Unsupported for reductions of running sums and for checks of what reductions give, whose
+// loops come in another order, and for running sums of rows that several loops go through, where
+// vectors have lanes beyond the end of the inner one.
+void refuse_order(const LoopProgram& program);
+
 // Sets the pass of each reduction.
 void order_passes(LoopProgram& program);
 

@@ -17,8 +17,11 @@ namespace {
 
 // Nanoseconds.
 constexpr double kKernelCall = 300, kAtenCall = 900;
-constexpr double kPerByte = 0.02;  // of what no more is known about
-constexpr double kByLanes = 10;    // a function of the C library, lane by lane
+constexpr double kPerByte = 0.02;          // of what no more is known about
+constexpr double kByLanes = 10;            // a function of the C library, lane by lane
+constexpr double kScattered = 0.6;         // an element read where an index says
+constexpr double kScatteredByLanes = 1.9;  // the same without instructions for it
+constexpr double kRunning = 1.2;           // an addition that waits for the one before
 
 // Of one element in f32, in our vectors and in ATen's.
 struct FunctionCost {
@@ -78,6 +81,7 @@ class Counts {
         if (arg >= 0) loops |= loops_[arg];
       if (node.prim == Prim::Index) loops |= uint64_t{1} << node.at;
       if (node.prim == Prim::Reduced) loops = kept_mask();
+      if (is_running(node.prim)) loops |= ~kept_mask();
       if (node.prim == Prim::Load)
         for (int32_t d = 0; d < program.rank(); ++d)
           if (program.loads[node.at].strides[d] != 0) loops |= uint64_t{1} << d;
@@ -102,6 +106,12 @@ class Counts {
     return count;
   }
   double computed(int32_t i) const { return inner_[i] ? all_ * times_[i] : rows_; }
+  // A read at a place of its own for each lane.
+  bool is_scattered(int32_t i) const {
+    const ScalarNode& node = program_.statements[i];
+    return node.prim == Prim::Load && node.args[0] >= 0 &&
+           (loops_[node.args[0]] >> program_.lane_dimension() & 1);
+  }
 
  private:
   uint64_t kept_mask() const { return (uint64_t{1} << program_.kept()) - 1; }
@@ -117,8 +127,10 @@ class Counts {
       std::vector<bool> needed(count, false);
       for (const Reduction& r : program_.reductions)
         if (r.pass == pass && !r.sampled) needed[r.statement] = true;
-      if (pass == passes_)
+      if (pass == passes_) {
         for (const Store& store : program_.stores) needed[store.statement] = true;
+        for (int32_t check : program_.statements.checks) needed[check] = true;
+      }
       for (size_t i = count; i-- > 0;) {
         if (!needed[i]) continue;
         const ScalarNode& node = program_.statements[static_cast<int32_t>(i)];
@@ -162,15 +174,22 @@ double strided_nanoseconds(const LoopProgram& program, const Access& access, dou
   return (program.bytes() <= int64_t{1} << 20 ? 0.6 : 10) * places;
 }
 
-double of_statement(const ScalarNode& node, int vector_bytes) {
+double of_statement(const LoopProgram& program, const Counts& counts, int32_t i, int vector_bytes) {
+  const ScalarNode& node = program.statements[i];
   const double width = is_wide(node.dtype) ? 2 : 1;
   switch (node.prim) {
     case Prim::Constant:
+    case Prim::Given:
     case Prim::Reduced:
     case Prim::Count:
       return 0;
     case Prim::Load:
-      return node.args[0] >= 0 || node.args[1] >= 0 ? 0.6 : 0.01 * width;
+      if (counts.is_scattered(i))
+        return vectors_of(program, vector_bytes).sixteens() ? kScattered : kScatteredByLanes;
+      return (node.args[1] >= 0 ? 0.03 : 0.01) * width;
+    case Prim::RunningSum:
+    case Prim::RunningProduct:
+      return program.columns ? 0.03 * width : kRunning;
     case Prim::Div:
       return (c10::isFloatingType(node.dtype) ? 0.08 : 1) * width;
     case Prim::Rem:
@@ -188,13 +207,24 @@ double of_statement(const ScalarNode& node, int vector_bytes) {
   }
 }
 
-double of_statement_in_aten(const ScalarNode& node) {
+double of_statement_in_aten(const LoopProgram& program, const Counts& counts, int32_t i) {
+  const ScalarNode& node = program.statements[i];
   const double width = is_wide(node.dtype) ? 2.5 : 1;
   if (node.prim == Prim::Call) return cost_of(static_cast<Function>(node.at)).aten * width;
-  if (node.prim == Prim::Load && (node.args[0] >= 0 || node.args[1] >= 0)) return 0.6;
+  if (counts.is_scattered(i)) return kScattered;
+  if (is_running(node.prim)) return kRunning;
   if (node.prim == Prim::Div || node.prim == Prim::Rem)
     return c10::isFloatingType(node.dtype) ? 0.08 * width : width;
   return 0;
+}
+
+// Beside the extremes: ATen goes through them element by element.
+bool finds_places(const LoopProgram& program) {
+  return std::ranges::any_of(program.reductions, [&](const Reduction& r) {
+    const ScalarNode& node = program.statements[r.statement];
+    return r.kind == ReductionKind::Minimum && r.pass > 0 && node.prim == Prim::Select &&
+           node.dtype == c10::ScalarType::Long;
+  });
 }
 
 bool finds_extremes(const LoopProgram& program) {
@@ -229,6 +259,7 @@ double loop_nanoseconds(const LoopProgram& program, const Counts& counts, int ve
 }
 
 double aten_loop_nanoseconds(const LoopProgram& program, const Counts& counts) {
+  if (finds_places(program)) return 0.8 * counts.all();
   if (program.reduced && !program.columns)
     return counts.rows() * (counts.passes() > 1 ? 20 : 3) +
            (finds_extremes(program) ? 0.01 * counts.all() : 0);
@@ -256,7 +287,7 @@ double aten_kernel_nanoseconds(const LoopProgram& program) {
   const Counts counts(program);
   double computed = 0;
   for (int32_t i = 0; i < program.statements.size(); ++i)
-    computed += of_statement_in_aten(program.statements[i]) * counts.fewest(i);
+    computed += of_statement_in_aten(program, counts, i) * counts.fewest(i);
   double strided = strides_nanoseconds(program, counts.all());
   if (only_moves(program)) strided = std::min(strided, 0.5 * counts.all());
   return std::max(memory_nanoseconds(program), computed) + strided +
@@ -273,7 +304,7 @@ double kernel_nanoseconds(const LoopProgram& program, int vector_bytes) {
   const Counts counts(program);
   double computed = 0;
   for (int32_t i = 0; i < program.statements.size(); ++i)
-    computed += of_statement(program.statements[i], vector_bytes) * counts.computed(i);
+    computed += of_statement(program, counts, i, vector_bytes) * counts.computed(i);
   return kKernelCall + std::max(memory_nanoseconds(program), computed) +
          strides_nanoseconds(program, counts.all()) +
          loop_nanoseconds(program, counts, vector_bytes);

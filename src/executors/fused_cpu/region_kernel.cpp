@@ -52,21 +52,27 @@ bool is_laid_out(const at::Tensor& tensor, const TensorType& type) {
          tensor.is_neg() == type.neg;
 }
 
-void run_on_threads(const RegionKernel& region, const Kernel& code, void* const* pointers) {
+// Whether all checks hold.
+bool run_on_threads(const RegionKernel& region, const Kernel& code, void* const* pointers) {
   const BoundLoops& loops = region.layout;
   const KernelFunction kernel = code.function<std::remove_pointer_t<KernelFunction>>();
-  if (loops.places == 0) return;
-  KernelArgs args = loops.args();
+  if (loops.places == 0) return true;
+  int64_t failed = 0;
+  KernelArgs args = loops.args(&failed);
   args.pointers = pointers;
-  if (region.bytes < kBytesOfOneThread) return kernel(&args, 0, loops.places);
-  const int threads = at::in_parallel_region() ? 1 : at::get_num_threads();
-  if (threads == 1) return kernel(&args, 0, loops.places);
+  const bool alone = region.bytes < kBytesOfOneThread || at::in_parallel_region();
+  const int threads = alone ? 1 : at::get_num_threads();
+  if (threads == 1) {
+    kernel(&args, 0, loops.places);
+    return !failed;
+  }
   const int64_t wanted =
       (loops.places + threads * kChunksPerThread - 1) / (threads * kChunksPerThread);
   const int64_t size = (wanted + loops.grain - 1) / loops.grain * loops.grain;
   parallel_chunks((loops.places + size - 1) / size, threads, [&](int64_t chunk) {
     kernel(&args, chunk * size, std::min((chunk + 1) * size, loops.places));
   });
+  return !failed;
 }
 
 // A text that defines the function with other parameters does not compile with this at its end.
@@ -94,32 +100,24 @@ at::Tensor result(const RegionKernel& kernel, size_t output, RegionInputs inputs
   return new_tensor(kernel.outputs[output]);
 }
 
-bool is_gathered(const LoopProgram& program, int32_t load) {
-  return std::ranges::any_of(program.statements.nodes(), [&](const ScalarNode& node) {
-    return node.prim == Prim::Load && node.at == load && (node.args[0] >= 0 || node.args[1] >= 0);
-  });
-}
-
 bool have_one_layout(const TensorType& a, const TensorType& b) {
   return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && a.conj == b.conj &&
          a.neg == b.neg;
 }
 
-// A row is read again after results of it were written.
+// A row is read again after results of it were written, and all inputs after a check has failed.
 void find_written_over(RegionKernel& kernel) {
   const LoopProgram& program = kernel.program;
   kernel.written_over.resize(kernel.outputs.size());
-  if (program.reduced) return;
+  if (program.reduced || !program.statements.checks.empty()) return;
   for (const Store& store : program.stores) {
     const size_t output = store.access.buffer - program.inputs;
     for (int32_t i = 0; i < program.inputs; ++i) {
       bool fits = have_one_layout(kernel.inputs[i], kernel.outputs[output]);
-      for (size_t k = 0; fits && k < program.loads.size(); ++k) {
-        const Access& load = program.loads[k];
-        if (load.buffer != i) continue;
-        fits = load.strides == store.access.strides && load.offset == store.access.offset &&
-               !is_gathered(program, static_cast<int32_t>(k));
-      }
+      for (const Access& load : program.loads)
+        if (load.buffer == i)
+          fits &= load.strides == store.access.strides && load.offset == store.access.offset &&
+                  !load.by_lane;
       if (fits) kernel.written_over[output].push_back(i);
     }
   }
@@ -191,12 +189,14 @@ bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results
     if (!is_laid_out(tensor, kernel.inputs[i])) return false;
     data.push_back(const_cast<void*>(tensor.const_data_ptr()));
   }
+  const size_t before = results.size();
   for (size_t i = 0; i < kernel.outputs.size(); ++i) {
     results.push_back(is_printed ? result(kernel, i, inputs) : new_tensor(kernel.outputs[i]));
     data.push_back(results.back().mutable_data_ptr());
   }
-  run_on_threads(kernel, code, pointers_of(kernel.program, data).data());
-  return true;
+  if (run_on_threads(kernel, code, pointers_of(kernel.program, data).data())) return true;
+  results.resize(before);
+  return false;
 }
 
 std::string used_text(const RegionKernel& kernel) {

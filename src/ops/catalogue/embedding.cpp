@@ -1,4 +1,5 @@
 // Embeddings.
+#include "ops/catalogue/element_rules.h"
 #include "ops/catalogue/families.h"
 #include "ops/meta/tensors.h"
 
@@ -91,7 +92,10 @@ Tensor bag_weights_backward(const Tensor& grad, const Tensor&, const Tensor& ind
 }
 
 constexpr auto records = checked(std::to_array<OpRecord>({
-    {.op = "embedding", .doc = "rows of a table", .meta = rule<&embedding>},
+    {.op = "embedding",
+     .doc = "rows of a table",
+     .element = {&rules::embedded},
+     .meta = rule<&embedding>},
     {.op = "embedding_dense_backward",
      .doc = "the gradient of embedding",
      .meta = rule<&dense_backward>},

@@ -4,7 +4,9 @@
 #include <ATen/MetaFunctions.h>
 #include <ATen/WrapDimUtils.h>
 
+#include "ops/catalogue/element_rules.h"
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/move_rules.h"
 #include "ops/meta/tensors.h"
 
 namespace fulgurite::catalogue_families {
@@ -177,8 +179,14 @@ Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2
 }
 
 constexpr auto records = checked(std::to_array<OpRecord>({
-    {.op = "index.Tensor", .doc = "gathers by index tensors or masks", .fixed_shape = true},
-    {.op = "index_select", .doc = "slices by their numbers", .meta = rule<&index_select>},
+    {.op = "index.Tensor",
+     .doc = "gathers by index tensors or masks",
+     .fixed_shape = true,
+     .element = {&rules::indexed}},
+    {.op = "index_select",
+     .doc = "slices by their numbers",
+     .element = {&rules::slices_by_index},
+     .meta = rule<&index_select>},
     {.op = "index_put", .doc = "writes where indices say, in a copy", .meta = rule<&put>},
     {.op = "_unsafe_index_put",
      .doc = "index_put with indices known to be in bounds",
@@ -190,7 +198,12 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "index_fill.int_Tensor",
      .doc = "a 0-dim tensor in slices, in a copy",
      .meta = rule<&index_fill>},
-    {.op = "take", .doc = "elements by their number", .meta = rule<&take>},
+    {.op = "gather", .doc = "elements by index along a dimension", .element = {&rules::gathered}},
+    {.op = "one_hot", .doc = "1 at an index, else 0", .element = {&rules::one_of_classes}},
+    {.op = "take",
+     .doc = "elements by their number",
+     .element = {&rules::taken},
+     .meta = rule<&take>},
     {.op = "masked_scatter",
      .doc = "the next of the source where the mask holds, else x",
      .meta = rule<&masked_scatter>},
@@ -203,15 +216,26 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "repeat_interleave.Tensor",
      .doc = "each number as often as it says",
      .meta = rule<&repeat_interleave>},
-    {.op = "narrow_copy", .doc = "a copy of a range of slices", .meta = rule<&narrow_copy>},
-    {.op = "select_scatter", .doc = "a copy with a slice replaced", .meta = rule<&select_scatter>},
+    {.op = "narrow_copy",
+     .doc = "a copy of a range of slices",
+     .move = {&rules::narrowed},
+     .meta = rule<&narrow_copy>},
+    {.op = "select_scatter",
+     .doc = "a copy with a slice replaced",
+     .element = {&rules::with_index},
+     .meta = rule<&select_scatter>},
     {.op = "slice_scatter",
      .doc = "a copy with a range of slices replaced",
+     .element = {&rules::with_range},
      .meta = rule<&slice_scatter>},
     {.op = "diagonal_scatter",
      .doc = "a copy with a diagonal replaced",
+     .element = {&rules::with_diagonal},
      .meta = rule<&diagonal_scatter>},
-    {.op = "diag_embed", .doc = "matrices with these diagonals", .meta = rule<&diag_embed>},
+    {.op = "diag_embed",
+     .doc = "matrices with these diagonals",
+     .element = {&rules::diagonal_matrix},
+     .meta = rule<&diag_embed>},
 }));
 
 }  // namespace

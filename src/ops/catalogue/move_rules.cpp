@@ -82,6 +82,47 @@ Place unbound(const MoveCall& call, const Place& place) {
   return with_index(call, place, call.dim(1, call.source->size()), call.which);
 }
 
+Place repeated(const MoveCall& call, const Place& place) {
+  const auto fresh = static_cast<std::ptrdiff_t>(place.size() - call.source->size());
+  Place source(place.begin() + fresh, place.end());
+  for (size_t d = 0; d < source.size(); ++d) {
+    const int64_t size = (*call.source)[d];
+    if (size != (*call.result)[d + static_cast<size_t>(fresh)])
+      source[d] = remainder_of(call, source[d], size);
+  }
+  return source;
+}
+
+Place narrowed(const MoveCall& call, const Place& place) {
+  const size_t d = call.dim(1, place.size());
+  const int64_t start = call.number(2);
+  return shifted(call, place, d, 1, start < 0 ? start + (*call.source)[d] : start);
+}
+
+Place on_diagonal(const MoveCall& call, const Place& place) {
+  const size_t rank = call.source->size();
+  const size_t row = call.dim(2, rank), column = call.dim(3, rank);
+  const int64_t offset = call.number(1);
+  Place source(rank);
+  for (size_t d = 0, next = 0; d < rank; ++d) {
+    if (d == row)
+      source[d] = scaled(*call.graph, place.back(), 1, std::max<int64_t>(-offset, 0));
+    else if (d == column)
+      source[d] = scaled(*call.graph, place.back(), 1, std::max<int64_t>(offset, 0));
+    else
+      source[d] = place[next++];
+  }
+  return source;
+}
+
+Place in_window(const MoveCall& call, const Place& place) {
+  if (call.source->empty()) return {};
+  const size_t d = call.dim(1, call.source->size());
+  Place source(place.begin(), place.end() - 1);
+  source[d] = plus(*call.graph, scaled(*call.graph, source[d], call.number(3), 0), place.back());
+  return source;
+}
+
 Place flipped(const MoveCall& call, const Place& place) {
   Place source = place;
   for (int64_t d : call.constants[1]->toIntVector()) {

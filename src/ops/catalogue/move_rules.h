@@ -16,6 +16,10 @@ Place sliced(const MoveCall& call, const Place& place);
 Place split_part(const MoveCall& call, const Place& place);
 Place sized_part(const MoveCall& call, const Place& place);
 Place unbound(const MoveCall& call, const Place& place);
+Place repeated(const MoveCall& call, const Place& place);
+Place narrowed(const MoveCall& call, const Place& place);
+Place on_diagonal(const MoveCall& call, const Place& place);
+Place in_window(const MoveCall& call, const Place& place);
 Place flipped(const MoveCall& call, const Place& place);
 
 }  // namespace fulgurite::catalogue_families::rules

@@ -1,4 +1,5 @@
 // Views of all kinds, and other operators that only move elements.
+#include "ops/catalogue/element_rules.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/move_rules.h"
 
@@ -22,7 +23,21 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "slice.Tensor", .doc = "a range of a dimension", .move = {&rules::sliced}},
     {.op = "split.Tensor", .doc = "parts of one size", .move = {&rules::split_part}},
     {.op = "split_with_sizes", .doc = "parts of given sizes", .move = {&rules::sized_part}},
+    {.op = "unsafe_split.Tensor", .doc = "parts of one size", .move = {&rules::split_part}},
+    {.op = "unsafe_split_with_sizes", .doc = "parts of given sizes", .move = {&rules::sized_part}},
+    {.op = "diagonal", .doc = "the diagonal of two dimensions", .move = {&rules::on_diagonal}},
+    {.op = "unfold", .doc = "windows along a dimension", .move = {&rules::in_window}},
     {.op = "unbind.int", .doc = "all indices of a dimension", .move = {&rules::unbound}},
+
+    {.op = "cat", .doc = "joins along a dimension", .element = {&rules::joined}},
+    {.op = "constant_pad_nd", .doc = "a number around it", .element = {&rules::padded}},
+    {.op = "reflection_pad1d", .doc = "its mirror around it", .element = {&rules::reflected}},
+    {.op = "reflection_pad3d", .doc = "its mirror around it", .element = {&rules::reflected}},
+    {.op = "replication_pad1d", .doc = "its border around it", .element = {&rules::replicated}},
+    {.op = "replication_pad2d", .doc = "its border around it", .element = {&rules::replicated}},
+    {.op = "replication_pad3d", .doc = "its border around it", .element = {&rules::replicated}},
+    {.op = "tril", .doc = "zeros above a diagonal", .element = {&rules::lower_triangle}},
+    {.op = "triu", .doc = "zeros below a diagonal", .element = {&rules::upper_triangle}},
 }));
 
 }  // namespace

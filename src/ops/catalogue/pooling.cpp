@@ -3,6 +3,7 @@
 #include <ATen/native/Pool.h>
 #include <ATen/native/im2col_shape_check.h>
 
+#include "ops/catalogue/element_rules.h"
 #include "ops/catalogue/families.h"
 #include "ops/meta/tensors.h"
 
@@ -309,6 +310,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "max_unpool3d", .doc = "puts maxima back", .meta = rule<&max_unpool3d>},
     {.op = "reflection_pad2d",
      .doc = "mirrors images at their borders",
+     .element = {&rules::reflected},
      .meta = rule<&reflection_pad2d>},
     {.op = "reflection_pad2d_backward",
      .doc = "the gradient of reflection_pad2d",

@@ -1,6 +1,7 @@
 #include "ops/catalogue/row_rules.h"
 
 #include <cmath>
+#include <limits>
 
 #include "ops/catalogue/rules.h"
 
@@ -41,6 +42,49 @@ Scalar exp_below(Scalar x) { return call(Function::exp_negative, x); }
 // Where all elements are -inf, their differences would be NaN.
 Scalar finite_or_zero(Scalar maximum) {
   return select(is_infinite(maximum), maximum.like(0.0), maximum);
+}
+
+// In its own dtype, as in memory: what is equal there is equal here.
+Scalar exact_element(const RowRuleCall& row) {
+  const RuleArg& arg = row.args[0];
+  const bool is_read = (*row.graph)[arg.value.node].prim == Prim::Load;
+  return is_read ? arg.value : rounded(arg.value, arg.dtype);
+}
+
+Scalar extremum(const RowRuleCall& row, Scalar x, bool largest) {
+  if (x.is_bool()) return row.reduce(largest ? Kind::Any : Kind::All, x);
+  return row.reduce(largest ? Kind::Maximum : Kind::Minimum, x);
+}
+
+// The smallest `number` of the elements that are the extremum.
+Scalar first_where(const RowRuleCall& row, Scalar x, Scalar extremum, Scalar number) {
+  const Scalar hit = x.is_float() ? (x == extremum) | is_nan(x) : x == extremum;
+  return row.reduce(Kind::Minimum,
+                    select(hit, number, number.like(std::numeric_limits<int64_t>::max())));
+}
+
+Scalar where_extremum(const RowRuleCall& row, bool largest) {
+  const Scalar x = exact_element(row);
+  return first_where(row, x, extremum(row, x, largest), row.index());
+}
+
+// Zeros of both signs are equal: the sign of the first goes with its index.
+std::array<Scalar, 2> extremum_and_index(const RowRuleCall& row, bool largest) {
+  const Scalar x = exact_element(row);
+  const Scalar m = extremum(row, x, largest);
+  if (!x.is_float()) return {m, first_where(row, x, m, row.index())};
+  const Scalar index = row.index();
+  const Scalar first =
+      first_where(row, x, m, index + index + convert(is_negative(x), ScalarType::Long));
+  const Scalar zero = select((first & 1) != 0, m.like(-0.0), m.like(0.0));
+  return {select(m == 0.0, zero, m), first >> first.like(1)};
+}
+
+// An argument in the dtype in which ATen accumulates.
+Scalar accumulated(const RowRuleCall& row) {
+  const Scalar x = row.value(0);
+  if (x.is_bool()) throw Unsupported("running sums of bools");
+  return row.nominal == ScalarType::Float ? convert(x, ScalarType::Double) : x;
 }
 
 }  // namespace
@@ -104,6 +148,7 @@ Scalar row_norm(const RowRuleCall& row) {
   const Scalar x = row.value(0);
   need_float(x);
   const double order = row.constant(1).toScalar().toDouble();
+  if (order == 2 && row.elements == 1) return row.sum(magnitude(x));  // no square out of range
   if (order == 2) return sqrt(row.sum(x * x));
   if (order == 1) return row.sum(magnitude(x));
   if (order == 0) return row.sum(convert(x != 0.0, x.dtype()));
@@ -111,6 +156,19 @@ Scalar row_norm(const RowRuleCall& row) {
   if (order == -HUGE_VAL) return row.reduce(Kind::Minimum, magnitude(x));
   throw Unsupported("a norm of another order than 0, 1, 2 and infinity");
 }
+
+Scalar row_argmax(const RowRuleCall& row) { return where_extremum(row, true); }
+Scalar row_argmin(const RowRuleCall& row) { return where_extremum(row, false); }
+
+std::array<Scalar, 2> row_max_and_index(const RowRuleCall& row) {
+  return extremum_and_index(row, true);
+}
+std::array<Scalar, 2> row_min_and_index(const RowRuleCall& row) {
+  return extremum_and_index(row, false);
+}
+
+Scalar row_running_sum(const RowRuleCall& row) { return row.running_sum(accumulated(row)); }
+Scalar row_running_product(const RowRuleCall& row) { return row.running_product(accumulated(row)); }
 
 Scalar row_softmax(const RowRuleCall& row) {
   const Scalar x = row.value(0);

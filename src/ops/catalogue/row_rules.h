@@ -23,6 +23,16 @@ std::array<Scalar, 2> row_deviation_mean(const RowRuleCall& row);
 // Of orders 0, 1, 2 and infinity.
 Scalar row_norm(const RowRuleCall& row);
 
+// Where the largest or the smallest element is, the first of several; a NaN counts as both.
+Scalar row_argmax(const RowRuleCall& row);
+Scalar row_argmin(const RowRuleCall& row);
+// The element, and where it is.
+std::array<Scalar, 2> row_max_and_index(const RowRuleCall& row);
+std::array<Scalar, 2> row_min_and_index(const RowRuleCall& row);
+
+Scalar row_running_sum(const RowRuleCall& row);
+Scalar row_running_product(const RowRuleCall& row);
+
 Scalar row_softmax(const RowRuleCall& row);
 Scalar row_log_softmax(const RowRuleCall& row);
 Scalar row_softmax_gradient(const RowRuleCall& row);

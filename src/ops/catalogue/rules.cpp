@@ -17,22 +17,28 @@ Scalar sign_mask(Scalar x) {
                  : int64_t{std::numeric_limits<int32_t>::min()});
 }
 
-// Division by a tensor raises in ATen where an element is 0.
-int64_t known_divisor(Scalar y) {
-  const ScalarNode* known = as_constant(y);
-  if (!known) throw Unsupported("dividing integers raises an error where the divisor is 0");
-  if (int_of(*known) == 0) throw Unsupported("an integer is divided by 0, which raises an error");
-  return int_of(*known);
+// Integers are divided by 1 where the divisor is 0, which fails as it raises in ATen, or -1, by
+// which the smallest one cannot be divided.
+Scalar safe_divisor(Scalar y) {
+  if (const ScalarNode* known = as_constant(y)) {
+    if (int_of(*known) == 0) throw Unsupported("an integer is divided by 0, which raises an error");
+    return y.is_signed() && int_of(*known) == -1 ? y.like(1) : y;
+  }
+  must_hold(y != 0);
+  const Scalar unsafe = y.is_signed() ? (y == 0) | (y == -1) : y == 0;
+  return select(unsafe, y.like(1), y);
 }
 
 Scalar truncated_quotient(Scalar x, Scalar y) {
-  return known_divisor(y) == -1 && y.is_signed() ? -x : x / y;
+  const Scalar divisor = safe_divisor(y);
+  if (!x.is_signed() || (as_constant(y) && divisor.node == y.node)) return x / divisor;
+  return as_constant(y) ? -x : select(y == -1, -x, x / divisor);
 }
 
 Scalar integer_floor_quotient(Scalar x, Scalar y) {
   const Scalar q = truncated_quotient(x, y);
-  if (!x.is_signed() || known_divisor(y) == -1) return q;
-  const Scalar r = x % y;
+  if (!x.is_signed()) return q;
+  const Scalar r = x % safe_divisor(y);
   return select((r != 0) & ((r < 0) ^ (y < 0)), q - x.like(1), q);
 }
 
@@ -149,15 +155,14 @@ Scalar remainder(Scalar x, Scalar y) {
     const Scalar mod = call(Function::fmod, x, y);
     return select((mod != 0.0) & ((y < 0.0) ^ (mod < 0.0)), mod + y, mod);
   }
-  if (known_divisor(y) == -1 && y.is_signed()) return x.like(0);
-  const Scalar mod = x % y;
+  const Scalar mod = x % safe_divisor(y);
   if (!x.is_signed()) return mod;
   return select((mod != 0) & ((mod < 0) ^ (y < 0)), mod + y, mod);
 }
 
 Scalar fmod(Scalar x, Scalar y) {
   if (x.is_float()) return call(Function::fmod, x, y);
-  return known_divisor(y) == -1 && y.is_signed() ? x.like(0) : x % y;
+  return x % safe_divisor(y);
 }
 
 Scalar power(Nominal nominal, Scalar x, Scalar y) {

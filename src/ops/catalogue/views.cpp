@@ -4,6 +4,7 @@
 #include <ATen/TensorUtils.h>
 #include <ATen/WrapDimUtils.h>
 
+#include "ops/catalogue/element_rules.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/move_rules.h"
 #include "ops/catalogue/rules.h"
@@ -133,16 +134,32 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "a copy of another dtype or device",
      .pointwise = elementwise_jumps(calls<&rules::cast>),
      .meta = rule<&to_copy>},
-    {.op = "select_backward", .doc = "the gradient of select", .meta = rule<&select_backward>},
-    {.op = "slice_backward", .doc = "the gradient of slice", .meta = rule<&slice_backward>},
+    {.op = "select_backward",
+     .doc = "the gradient of select",
+     .element = {&rules::zeros_with_index},
+     .meta = rule<&select_backward>},
+    {.op = "slice_backward",
+     .doc = "the gradient of slice",
+     .element = {&rules::zeros_with_range},
+     .meta = rule<&slice_backward>},
     {.op = "diagonal_backward",
      .doc = "the gradient of diagonal",
+     .element = {&rules::zeros_with_diagonal},
      .meta = rule<&diagonal_backward>},
     {.op = "unfold_backward", .doc = "the gradient of unfold", .meta = rule<&unfold_backward>},
-    {.op = "stack", .doc = "joins along a new dimension", .meta = rule<&stack>},
-    {.op = "repeat", .doc = "repeats along each dimension", .meta = rule<&repeat>},
+    {.op = "stack",
+     .doc = "joins along a new dimension",
+     .element = {&rules::stacked},
+     .meta = rule<&stack>},
+    {.op = "repeat",
+     .doc = "repeats along each dimension",
+     .move = {&rules::repeated},
+     .meta = rule<&repeat>},
     {.op = "flip", .doc = "reverses dimensions", .move = {&rules::flipped}, .meta = rule<&flip>},
-    {.op = "roll", .doc = "shifts elements around dimensions", .meta = rule<&roll>},
+    {.op = "roll",
+     .doc = "shifts elements around dimensions",
+     .element = {&rules::rolled},
+     .meta = rule<&roll>},
 }));
 
 }  // namespace

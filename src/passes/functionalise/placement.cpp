@@ -26,14 +26,6 @@ DimList by_stride(const TensorType& type) {
   return dims;
 }
 
-bool is_nested(const DimList& dims) {
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const int64_t inner = i + 1 < dims.size() ? dims[i + 1].size * dims[i + 1].stride : 1;
-    if (dims[i].stride < inner) return false;
-  }
-  return true;
-}
-
 // What a view takes of one dimension of its base.
 struct Taken {
   int64_t start = 0;
@@ -282,8 +274,6 @@ std::optional<ViewSteps> place(const TensorType& base, const TensorType& view) {
 bool same_geometry(const TensorType& a, const TensorType& b) {
   return a.offset == b.offset && a.sizes == b.sizes && a.strides == b.strides;
 }
-
-bool is_injective(const TensorType& type) { return is_nested(by_stride(type)); }
 
 bool is_dense(const TensorType& type) {
   return is_injective(type) && (numel(type) == 0 || extent(type) == numel(type));

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "ir/layout.h"
 #include "ir/types.h"
 
 namespace fulgurite {
@@ -36,9 +37,6 @@ std::optional<ViewSteps> place(const TensorType& base, const TensorType& view);
 
 // Sizes, strides and offset are equal.
 bool same_geometry(const TensorType& a, const TensorType& b);
-
-// No two elements share memory; sufficient, for a few odd strides not necessary.
-bool is_injective(const TensorType& type);
 
 // Injective and without gaps.
 bool is_dense(const TensorType& type);
