@@ -165,6 +165,18 @@ def convolutions():
     )
 
 
+@case(f32(2, 5, 16))
+def convolutions_of_transposed_sequences():
+    whole, by_channel = torch.nn.Conv1d(8, 4, 3), torch.nn.Conv1d(8, 8, 4, padding=3, groups=8)
+    wide = torch.nn.Conv1d(8, 8, 1)
+
+    def f(x):
+        part = x.transpose(1, 2).chunk(2, 1)[0]
+        return whole(part), by_channel(part), wide(part), wide(part[:, :, :1])
+
+    return f
+
+
 @case(f32(2, 3, 8, 8))
 def batch_norm_state():
     m = torch.nn.BatchNorm2d(3)

@@ -117,7 +117,10 @@ Choice choose(const Tensor& input, const Tensor& weight, const Tensor& bias, Con
     c.dilation.insert(c.dilation.begin(), 1);
     c.output_padding.insert(c.output_padding.begin(), 0);
   }
-  const Tensor x = on_cpu(input, one_dim), w = on_cpu(weight, one_dim);
+  // An input of one dimension is made contiguous first, whatever layout it has.
+  const bool copied = one_dim && !input.is_contiguous();
+  const Tensor x = on_cpu(copied ? input.contiguous() : input, one_dim);
+  const Tensor w = on_cpu(weight, one_dim);
   const auto symbolic = [](IntArrayRef ints) { return c10::fromIntArrayRefSlow(ints); };
   at::OptionalSymIntArrayRef sizes;
   if (bias_sizes) sizes = symbolic(*bias_sizes);
