@@ -74,8 +74,8 @@ struct PointwiseRule {
   ComputesIn computes_in = ComputesIn::Result;
   // Numbers are rounded to a narrow float, as where ATen makes tensors of them.
   bool rounds_numbers = false;
-  // A small change of an argument changes the result by a lot: operands of a narrow dtype are
-  // rounded to it first, as they are in memory.
+  // A small change of an argument may change the result by a lot. Nothing is computed differently
+  // for that, but tests must know.
   bool jumps = false;
 
   explicit operator bool() const { return run; }

@@ -1,3 +1,4 @@
+#include "ops/kernel_errors.h"
 #include "passes/filter.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
@@ -26,7 +27,7 @@ class Liveness {
     bool needed = false;
     for_each_value(call.results, [&](ValueId id) { needed |= value_[id]; });
     for_each_change(call, [&](ValueId id) { needed |= memory_[classes_.of(trace_, id)]; });
-    return needed;
+    return needed || !error_of_kernels(trace_, call).empty();  // the caller is to see it
   }
 
   void read_arguments(const Call& call) {

@@ -51,33 +51,37 @@ class NoAutocast {
   c10::impl::ExcludeDispatchKeyGuard guard_{c10::autocast_dispatch_keyset};
 };
 
-// Calls made meanwhile go straight to `kBelow` and to the Meta kernels: no autograd, no autocast,
-// no torch.func, no Python mode.
-class MetaOnly {
- public:
-  MetaOnly() : guard_(included(), excluded()) {}
+// What stands between a call and its kernels, but for `kBelow`: capture, autograd, autocast,
+// torch.func, Python modes.
+inline c10::DispatchKeySet keys_above_kernels() {
+  static const c10::DispatchKeySet keys =
+      c10::DispatchKeySet{kAbove,
+                          kMark,
+                          c10::DispatchKey::ADInplaceOrView,
+                          c10::DispatchKey::Python,
+                          c10::DispatchKey::PythonTLSSnapshot,
+                          c10::DispatchKey::PreDispatch,
+                          c10::DispatchKey::PythonDispatcher,
+                          c10::DispatchKey::Functionalize,
+                          c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                          c10::DispatchKey::FuncTorchDynamicLayerBackMode,
+                          c10::DispatchKey::FuncTorchVmapMode} |
+      c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset;
+  return keys;
+}
 
+// Calls made meanwhile go straight to `kBelow` and to the Meta kernels.
+class MetaOnly {
  private:
-  static c10::DispatchKeySet included() {
-    return c10::DispatchKeySet{c10::DispatchKey::BackendSelect, kBelow};
-  }
-  static c10::DispatchKeySet excluded() {
-    static const c10::DispatchKeySet keys =
-        c10::DispatchKeySet{kAbove,
-                            kMark,
-                            c10::DispatchKey::ADInplaceOrView,
-                            c10::DispatchKey::Python,
-                            c10::DispatchKey::PythonTLSSnapshot,
-                            c10::DispatchKey::PreDispatch,
-                            c10::DispatchKey::PythonDispatcher,
-                            c10::DispatchKey::Functionalize,
-                            c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
-                            c10::DispatchKey::FuncTorchDynamicLayerBackMode,
-                            c10::DispatchKey::FuncTorchVmapMode} |
-        c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset;
-    return keys;
-  }
-  c10::impl::ForceDispatchKeyGuard guard_;
+  c10::impl::ForceDispatchKeyGuard guard_{
+      c10::DispatchKeySet{c10::DispatchKey::BackendSelect, kBelow}, keys_above_kernels()};
+};
+
+// Calls made meanwhile go straight to the kernels.
+class KernelsOnly {
+ private:
+  c10::impl::ForceDispatchKeyGuard guard_{c10::DispatchKeySet{c10::DispatchKey::BackendSelect},
+                                          keys_above_kernels() | c10::DispatchKeySet{kBelow}};
 };
 
 }  // namespace fulgurite

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "codegen/loops/collapse.h"
+#include "codegen/loops/precision.h"
 #include "codegen/loops/prune.h"
 #include "codegen/loops/region.h"
 #include "codegen/loops/rows.h"
@@ -208,7 +209,7 @@ class Lowering {
     if (producer.record->move) return apply_move(producer, type, place);
     const PointwiseRule& rule = producer.record->pointwise;
     std::vector<RuleArg> args;
-    for (const Arg& arg : producer.call->args) args.push_back(operand(arg, rule.jumps, place));
+    for (const Arg& arg : producer.call->args) args.push_back(operand(arg, place));
     const RuleCall call{.graph = &graph(),
                         .nominal = nominal_dtype(*region_.trace, *producer.call, rule),
                         .rounds_numbers = rule.rounds_numbers,
@@ -235,7 +236,8 @@ class Lowering {
     call.trace = region_.trace;
     call.args = producer.call->args;
     call.read = [&](const ElementSource& source, const Place& at) {
-      return value_at(source.id, at);
+      const bool moved = source.type->dtype == type.dtype;
+      return moved ? value_at(source.id, at) : stored(source.id, at);
     };
     call.where = [&](Scalar condition, const std::function<Scalar()>& read) {
       const int32_t outer = guard_, known = graph().size();
@@ -261,7 +263,7 @@ class Lowering {
       throw Unsupported("the result of a reduction is read at other places");
     const int32_t guard = std::exchange(guard_, -1);  // a row is gone through as a whole
     std::vector<RuleArg> args;
-    for (const Arg& arg : producer.call->args) args.push_back(operand(arg, false, domain_));
+    for (const Arg& arg : producer.call->args) args.push_back(operand(arg, domain_));
     RowRuleCall call;
     call.graph = &graph();
     call.nominal = nominal_of_row(producer);
@@ -324,17 +326,22 @@ class Lowering {
                 {.prim = Prim::Reduced, .dtype = graph()[wanted.statement].dtype, .at = number})};
   }
 
-  RuleArg operand(const Arg& arg, bool jumps, const Place& place) {
+  RuleArg operand(const Arg& arg, const Place& place) {
     if (arg.kind == Arg::Kind::Constant) return constant_arg(arg.constant);
     static const c10::IValue none;
     if (arg.kind == Arg::Kind::ValueList) throw Unsupported("a list of tensors");
     if (arg.values[0] == kNoValue) return constant_arg(none);
     const TensorType& type = region_.type(arg.values[0]);
-    Scalar value = value_at(arg.values[0], broadcast(type.sizes, place, program_.sizes.size()));
-    const Prim made_by = graph()[value.node].prim;
-    if (jumps && computed_in(type.dtype) != type.dtype && made_by != Prim::Load)
-      value = round_to(value, type.dtype);
-    return {value, type.dtype, type.sizes.empty(), nullptr};
+    const Place at = broadcast(type.sizes, place, program_.sizes.size());
+    return {stored(arg.values[0], at), type.dtype, type.sizes.empty(), nullptr};
+  }
+
+  // The element as it is in memory, or would be: of a narrow float, rounded to it.
+  Scalar stored(ValueId id, const Place& place) {
+    const ScalarType dtype = region_.type(id).dtype;
+    const Scalar value = value_at(id, place);
+    const bool fits = computed_in(dtype) == dtype || precision_.fits(program_, value.node, dtype);
+    return fits ? value : round_to(value, dtype);
   }
 
   const Region& region_;
@@ -343,6 +350,7 @@ class Lowering {
   std::vector<std::pair<size_t, int64_t>> of_loop_;
   Dims domain_sizes_;
   LoopProgram program_;
+  Precision precision_;
   Place domain_;        // of an element of the outputs
   int32_t guard_ = -1;  // a condition without which nothing is read
   std::map<std::pair<ValueId, std::vector<int64_t>>, int32_t> known_;

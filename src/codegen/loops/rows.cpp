@@ -33,6 +33,7 @@ std::vector<bool> reduced_dims(const Region& region, const Producer& producer) {
   std::vector<bool> reduced(rank, true);
   if (producer.record->row.reduces == Reduces::Trailing) {
     const auto trailing = argument(call, "normalized_shape").toIntVector().size();
+    if (trailing > reduced.size()) throw Unsupported("rows of more dimensions than the argument");
     std::fill(reduced.begin(), reduced.end() - static_cast<std::ptrdiff_t>(trailing), false);
   }
   if (producer.record->row.reduces == Reduces::Dims) {

@@ -4,6 +4,7 @@
 #include "codegen/loops/lower.h"
 #include "executors/fused_cpu/cost.h"
 #include "executors/fused_cpu/region_kernel.h"
+#include "ops/kernel_errors.h"
 
 namespace fulgurite {
 namespace {
@@ -16,6 +17,9 @@ Refusal claims(const Trace& trace, const Call& call) {
   for_each_value(call.results, look);
   if (elsewhere) return "it is not on the CPU";
   if (call.mode == GradMode::Grad) return "autograd is to see it";
+  // Before any lowering: rules are written for the dtypes that ATen has kernels for.
+  if (const std::string error = error_of_kernels(trace, call); !error.empty())
+    return "ATen raises: " + error;
   return refuse_in_loops(trace, call);
 }
 

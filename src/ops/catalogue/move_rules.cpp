@@ -125,6 +125,7 @@ Place in_window(const MoveCall& call, const Place& place) {
 
 Place flipped(const MoveCall& call, const Place& place) {
   Place source = place;
+  if (source.empty()) return source;
   for (int64_t d : call.constants[1]->toIntVector()) {
     const size_t at = c10::maybe_wrap_dim(d, static_cast<int64_t>(place.size()));
     source[at] = scaled(*call.graph, source[at], -1, (*call.source)[at] - 1);

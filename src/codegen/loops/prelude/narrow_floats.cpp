@@ -45,7 +45,9 @@ INL f32v load(const bf16* p) {
 }
 INL void store(bf16* p, f32v x) { *(bf16u*)p = bf16_bits(x); }
 INL f32v bf16_round(f32v x) {
-  return BITS(f32v, __builtin_convertvector(bf16_bits(x), u32v) << 16);
+  const u32v u = BITS(u32v, x), last = u32v{} + 0x10000u, nan = u32v{} + 0x7fc00000u;
+  const u32v below = u + 0x7fffu, r = (u & last) == last ? below + 1u : below;
+  return BITS(f32v, x == x ? r & 0xffff0000u : nan);
 }
 INL f32v splat(const bf16* p) { return f32(BITS(float, (unsigned)p->bits << 16)); }
 )"},
