@@ -182,3 +182,16 @@ def test_without_the_plugin():
 def test_cpu_is_checked():
     done = python(COMPILE, FULGURITE_CPU="mmx")
     assert "FULGURITE_CPU may be host, avx512, avx2 or sse4" in done.stderr
+
+
+def test_processors_without_avx2_run_the_calls_one_by_one():
+    code = """
+import torch, fulgurite
+f = lambda x: torch.tanh(x * 2).sum(0)
+compiled, x = fulgurite.jit(f), torch.ones(64, 64)
+print(torch.equal(compiled(x), f(x)))
+print({d.refusal for d in fulgurite.compile_data(compiled).fusion_decisions})
+"""
+    done = python(code, FULGURITE_CPU="sse4")
+    assert done.stdout.startswith("True\n"), done.stderr
+    assert "written for AVX2 and FMA, which sse4 lacks" in done.stdout

@@ -16,7 +16,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="of the first; each has one of its own")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--cpu", help="as FULGURITE_CPU: avx512, avx2, sse4")
+    parser.add_argument("--cpu", help="as FULGURITE_CPU: avx512, avx2")
     parser.add_argument(
         "--shrink", type=float, default=60, help="seconds for each failure; 0: none"
     )

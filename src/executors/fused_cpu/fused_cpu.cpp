@@ -9,8 +9,12 @@
 namespace fulgurite {
 namespace {
 
+constexpr int kBytesOfAvx2 = 32;
+
 Refusal claims(const Trace& trace, const Call& call) {
   if (std::string missing = missing_compiler(); !missing.empty()) return missing;
+  if (const CpuTarget& target = default_target(); target.vector_bytes < kBytesOfAvx2)
+    return fmt::format("its kernels are written for AVX2 and FMA, which {} lacks", target.name);
   bool elsewhere = false;
   const auto look = [&](ValueId id) { elsewhere |= !type_of(trace, id).device.is_cpu(); };
   for_each_value(call.args, look);
