@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/forward_grad.h>
 
 #include "capture/tracer.h"
+#include "pystate/place.h"
 
 namespace nb = nanobind;
 
@@ -43,7 +44,7 @@ uint64_t default_device_word() {
 
 const char* transformer_of_calls() {
   using c10::DispatchKey;
-  if (Tracer::active()) return "";
+  if (Tracer::active() || pystate::places_are_tracked()) return "";
   const c10::DispatchKeySet keys = c10::impl::tls_local_dispatch_key_set().included_;
   constexpr c10::DispatchKeySet kFunctorch{DispatchKey::FuncTorchDynamicLayerFrontMode,
                                            DispatchKey::FuncTorchDynamicLayerBackMode};

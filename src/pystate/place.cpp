@@ -108,6 +108,8 @@ bool current_place(LanguageHooks::Place& place) noexcept {
   return place.code || place.module;
 }
 
+bool places_are_tracked() { return tracking; }
+
 SourceLine source_of(const LanguageHooks::Place& place) {
   SourceLine source;
   if (!place.code) return source;

@@ -212,6 +212,18 @@ def test_function_of_a_cache_with_tensors_of_the_program():
         fulgurite.jit(f)(torch.ones(1))
 
 
+def test_function_of_a_cache_may_call_compiled_ones():
+    three = fulgurite.jit(lambda n: torch.ones(n.shape[0]) * 3)
+
+    @functools.lru_cache
+    def table(n):
+        return three(torch.zeros(n))
+
+    compiled = fulgurite.jit(lambda x: x * table(x.shape[0]))
+    for n in (2, 3, 2):
+        assert compiled(torch.ones(n)).tolist() == [3] * n
+
+
 def test_function_of_a_cache_that_keeps_nothing_is_part_of_the_program():
     calls = []
 
