@@ -1,5 +1,6 @@
 #include "ops/kernel_errors.h"
 
+#include <algorithm>
 #include <bit>
 #include <mutex>
 
@@ -30,6 +31,7 @@ struct Question {
   };
   const void* op = nullptr;
   uint64_t unregistered = 0;  // operators by then: an address may come back as another
+  int32_t elements = 1;       // what the tensors are full of
   c10::SmallVector<Argument, 4> args;
 };
 
@@ -39,8 +41,8 @@ struct Answer {
 };
 
 bool same(const Question& a, const Question& b) {
-  if (a.op != b.op || a.unregistered != b.unregistered || a.args.size() != b.args.size())
-    return false;
+  if (a.op != b.op || a.unregistered != b.unregistered || a.elements != b.elements) return false;
+  if (a.args.size() != b.args.size()) return false;
   for (size_t i = 0; i < a.args.size(); ++i) {
     const auto &x = a.args[i], &y = b.args[i];
     if (x.kind != y.kind || x.dtype != y.dtype || x.rank != y.rank) return false;
@@ -50,7 +52,7 @@ bool same(const Question& a, const Question& b) {
 }
 
 uint64_t hash_of(const Question& question) {
-  auto h = reinterpret_cast<uint64_t>(question.op);
+  auto h = reinterpret_cast<uint64_t>(question.op) + static_cast<uint64_t>(question.elements);
   const auto mix = [&](uint64_t x) { h = (h ^ x) * 0x9E3779B97F4A7C15ull, h ^= h >> 29; };
   for (const auto& arg : question.args) {
     mix(static_cast<uint64_t>(arg.kind) << 16 | static_cast<uint64_t>(arg.dtype) << 8 |
@@ -77,7 +79,7 @@ c10::IValue shrunk(const OpRecord& record, const c10::Argument& parameter,
 
 // Nothing where there is an argument of another kind.
 std::optional<Question> question_of(const Trace& trace, const Call& call, const OpRecord& record) {
-  Question question{operator_identity(*call.op.aten), operators_unregistered(), {}};
+  Question question{operator_identity(*call.op.aten), operators_unregistered(), 1, {}};
   const auto& parameters = call.op.aten->schema().arguments();
   for (size_t i = 0; i < call.args.size(); ++i) {
     const Arg& arg = call.args[i];
@@ -99,16 +101,16 @@ std::optional<Question> question_of(const Trace& trace, const Call& call, const 
   return question;
 }
 
-c10::IValue argument_of(const Question::Argument& arg) {
+c10::IValue argument_of(const Question::Argument& arg, int32_t elements) {
   switch (arg.kind) {
     case Kind::Constant:
       return arg.constant;
     case Kind::Nothing:
       return {};
     case Kind::Number:
-      return 1.0;
+      return static_cast<double>(elements);
     case Kind::Tensor:
-      return at::ones(at::DimVector(arg.rank, 1), arg.dtype);
+      return at::full(at::DimVector(arg.rank, 1), elements, arg.dtype);
   }
   return {};
 }
@@ -125,7 +127,7 @@ std::string ask(const c10::OperatorHandle& op, const Question& question) {
   const c10::WarningUtils::WarningHandlerGuard quiet(&none);
   try {
     torch::jit::Stack stack;
-    for (const auto& arg : question.args) stack.push_back(argument_of(arg));
+    for (const auto& arg : question.args) stack.push_back(argument_of(arg, question.elements));
     op.callBoxed(stack);
     return "";
   } catch (const c10::Error& error) {
@@ -155,19 +157,38 @@ std::string answer_to(const c10::OperatorHandle& op, Question question) {
   return error;
 }
 
-}  // namespace
+bool has_integers(const Question& question) {
+  return std::ranges::any_of(question.args, [](const Question::Argument& arg) {
+    return arg.kind == Kind::Tensor && c10::isIntegralType(arg.dtype, true);
+  });
+}
 
-std::string error_of_kernels(const Trace& trace, const Call& call) {
+// With tensors of ones, and of zeros too if asked.
+std::string error_of(const Trace& trace, const Call& call, bool zeros) {
   if (!call.op.aten) return "";
   const OpRecord* record = find_record(*call.op.aten);
   if (!record || !(record->pointwise || record->row)) {
     for (const Call& inner : call.body)
-      if (std::string error = error_of_kernels(trace, inner); !error.empty()) return error;
+      if (std::string error = error_of(trace, inner, zeros); !error.empty()) return error;
     return "";
   }
   if (has_effect(call)) return "";
   auto question = question_of(trace, call, *record);
-  return question ? answer_to(*call.op.aten, std::move(*question)) : "";
+  if (!question) return "";
+  std::string error = answer_to(*call.op.aten, *question);
+  if (!error.empty() || !zeros || !has_integers(*question)) return error;
+  question->elements = 0;
+  return answer_to(*call.op.aten, std::move(*question));
+}
+
+}  // namespace
+
+std::string error_of_kernels(const Trace& trace, const Call& call) {
+  return error_of(trace, call, false);
+}
+
+bool may_raise(const Trace& trace, const Call& call) {
+  return !error_of(trace, call, true).empty();
 }
 
 }  // namespace fulgurite

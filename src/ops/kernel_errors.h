@@ -13,4 +13,7 @@ namespace fulgurite {
 // is run on single elements, once for all calls like it. For any thread, within capture or not.
 std::string error_of_kernels(const Trace& trace, const Call& call);
 
+// Whether there is such an error, or one that depends on the elements of integers: a division by 0.
+bool may_raise(const Trace& trace, const Call& call);
+
 }  // namespace fulgurite

@@ -27,7 +27,7 @@ class Liveness {
     bool needed = false;
     for_each_value(call.results, [&](ValueId id) { needed |= value_[id]; });
     for_each_change(call, [&](ValueId id) { needed |= memory_[classes_.of(trace_, id)]; });
-    return needed || !error_of_kernels(trace_, call).empty();  // the caller is to see it
+    return needed || may_raise(trace_, call);
   }
 
   void read_arguments(const Call& call) {

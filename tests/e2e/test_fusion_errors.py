@@ -95,6 +95,21 @@ def test_an_error_of_what_is_not_used(unused):
     assert_raises_as_eager(program, INTS)
 
 
+@pytest.mark.parametrize(
+    "unused",
+    [lambda x, y: x // y, lambda x, y: x % y, lambda x, y: x.fmod(y), lambda x, y: 7 % (y * 2)],
+)
+def test_a_division_by_zero_of_what_is_not_used(unused):
+    def program(x, y):
+        unused(x, y)
+        return x + 1
+
+    compiled = fulgurite.jit(program)
+    assert compiled(INTS, INTS).tolist() == [2, 3, 4]
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        compiled(INTS, INTS - 2)
+
+
 def test_what_raises_nothing_and_is_not_used_goes():
     def program(x):
         F.gelu(x)

@@ -44,6 +44,21 @@ TEST_CASE("kernel errors: by dtype and by number") {
   CHECK(error_of("aten::floor_divide", "", at::kFloat, {wrapped(0)}) == "");
 }
 
+TEST_CASE("kernel errors: that depend on integers") {
+  const auto raises = [](at::ScalarType dtype, const char* name, const char* overload) {
+    Trace trace;
+    const TensorType type = of_dtype(dtype, {2, 3});
+    const Arg x = Arg::of(add_input(trace, "x", type)), y = Arg::of(add_input(trace, "y", type));
+    add_call(trace, name, overload, {x, y}, type);
+    CHECK(error_of_kernels(trace, trace.calls[0]) == "");
+    return may_raise(trace, trace.calls[0]);
+  };
+  CHECK(raises(at::kInt, "aten::floor_divide", ""));
+  CHECK(raises(at::kLong, "aten::remainder", "Tensor"));
+  CHECK(!raises(at::kFloat, "aten::floor_divide", ""));
+  CHECK(!raises(at::kInt, "aten::mul", "Tensor"));
+}
+
 TEST_CASE("kernel errors: sizes that a call names are shrunk") {
   const auto norm = [](at::ScalarType dtype) {
     Trace trace;
