@@ -18,7 +18,7 @@ from fulgurite._advice import advised
 from fulgurite._arguments import container_places, substitute, top_names
 from fulgurite._C import Unsupported
 from fulgurite._numbers import settle
-from fulgurite._outputs import Outputs
+from fulgurite._outputs import Outputs, refuse_attributes
 
 # Whose frames are not the program's own.
 _LIBRARIES = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
@@ -115,6 +115,9 @@ def _program(target, tracer, given, places, recorder, result):
             )
     _check_arguments(given, places, state, outputs)
     stored = state.take_tensors()
+    for tensor in stored:
+        if all(tensor is not given_one for given_one in given.stand_ins):
+            refuse_attributes(tensor, "keeps")
     _refuse_new_parameters(outputs.tensors + stored, given)
     captured = _C.finish(tracer, outputs.tensors + stored, _with_stored(outputs, stored))
     found = places.found if state.uses_arguments or outputs.gives_argument else []

@@ -25,6 +25,16 @@ _SHARED = (*_ATOMS, types.FunctionType, types.ModuleType, type, slice, frozenset
 _BUILTIN = (types.BuiltinMethodType, types.MethodWrapperType)
 
 
+def refuse_attributes(tensor, what):
+    """Of a tensor that the call makes: `what` it does with it."""
+    if _C.is_trace_tensor(tensor) and vars(tensor):
+        names = ", ".join(vars(tensor))
+        raise Unsupported(
+            f"the function {what} a tensor on which it sets attributes ({names}), which would "
+            "be missing on the tensors of later calls; return them beside it"
+        )
+
+
 class Outputs:
     """Reads a result. `is_old(object)` tells whether an object was there before the capture.
 
@@ -116,12 +126,8 @@ class Outputs:
                 f"the function returns a {type(value).__name__}, a subclass of torch.Tensor; "
                 "return a plain tensor, or leave this function uncompiled"
             )
-        if _C.is_trace_tensor(value) and vars(value) and not self._stands_in(value):
-            names = ", ".join(vars(value))
-            raise Unsupported(
-                f"the function returns a tensor on which it sets attributes ({names}), which would "
-                "be missing on the tensors of later calls; return them beside it"
-            )
+        if not self._stands_in(value):
+            refuse_attributes(value, "returns")
         if id(value) not in self._numbers:
             self._numbers[id(value)] = len(self.tensors)
             self.tensors.append(value)

@@ -35,10 +35,11 @@ TensorPlace::TensorPlace(int fact, const at::Tensor& tensor)
     : fact(fact),
       guard(tensor),
       offset(tensor.storage_offset()),
-      nbytes(static_cast<int64_t>(tensor.storage().nbytes())) {}
+      nbytes(static_cast<int64_t>(tensor.storage().nbytes())),
+      is_view(tensor.is_view()) {}
 
 bool TensorPlace::holds(const at::Tensor& tensor) const {
-  return guard.holds(tensor) && tensor.storage_offset() == offset &&
+  return guard.holds(tensor) && tensor.storage_offset() == offset && tensor.is_view() == is_view &&
          static_cast<int64_t>(tensor.storage().nbytes()) == nbytes;
 }
 

@@ -41,6 +41,7 @@ struct TensorPlace {
   int fact;
   TensorGuard guard;
   int64_t offset, nbytes;  // in its storage, and of that
+  bool is_view;            // a write to it reaches the gradient of another
 
   TensorPlace(int fact, const at::Tensor& tensor);
   bool holds(const at::Tensor& tensor) const;

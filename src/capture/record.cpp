@@ -143,7 +143,9 @@ class Recording {
         if (is_number(given)) return;
         const at::Tensor& other = as_trace(state_.to_trace(given))->meta();
         const bool in_place = info_.elementwise && have_same_elements(meta, other);
-        if (!in_place && have_common_memory(meta, other))
+        // Fills take the number out of their tensor before anything else.
+        const bool number = other.dim() == 0 && op_.schema().arguments()[i].name() == "value";
+        if (!in_place && !number && have_common_memory(meta, other))
           state_.tracer->refuse(
               fmt::format("{} writes to memory that it also takes as {}: what it gives depends on "
                           "the order in which its kernel goes through it",

@@ -128,9 +128,26 @@ void read_specials(Recorder& recorder, PyObject* object) {
   recorder.log.read(Kind::Specials, reinterpret_cast<PyObject*>(type));
 }
 
+namespace {
+
+// Whether looking the name up on the type gives what the run has put there.
+bool is_from_the_run(const Log& log, PyTypeObject* type, PyObject* name) {
+  PyObject* order = type->tp_mro;
+  for (Py_ssize_t i = 0; order && i < PyTuple_GET_SIZE(order); i++) {
+    PyObject* base = PyTuple_GET_ITEM(order, i);
+    if (!PyDict_GetItemWithError(reinterpret_cast<PyTypeObject*>(base)->tp_dict, name)) continue;
+    const LocationId entry = log.find(Kind::TypeEntry, base, name);
+    return entry != kUnknown && log.locations()[static_cast<size_t>(entry)].written;
+  }
+  return false;
+}
+
+}  // namespace
+
 void read_type(Recorder& recorder, PyTypeObject* type, PyObject* name) {
   if (!is_heap_type(type)) return;
   recorder.log.read(Kind::Specials, reinterpret_cast<PyObject*>(type));
+  if (is_from_the_run(recorder.log, type, name)) return;
   recorder.log.read(Kind::TypeAttribute, reinterpret_cast<PyObject*>(type), name);
 }
 

@@ -62,7 +62,8 @@ void gets_by_key(Recorder&, const Call&);    // operator.itemgetter
 void mutates_first(Recorder&, const Call&);  // heapq.heappush and the like
 
 // --- Libraries
-void dispatches(Recorder&, const Call&);  // torch: the dispatcher sees the rest
+void calls_target(Recorder&, const Call&);  // what is compiled, which runs as it is
+void dispatches(Recorder&, const Call&);    // torch: the dispatcher sees the rest
 void calls_script(Recorder&, const Call&);
 void asks(Recorder&, const Call&);  // for a setting that could be changed
 void reads_tensor_data(Recorder&, const Call&);

@@ -66,7 +66,7 @@ class Table {
   }
   void allow_instances(PyTypeObject* type) {
     Py_INCREF(type);
-    instances_[type] = {handlers::nothing, Handed::Reads};
+    instances_[type] = {handlers::calls_target, Handed::Reads};
   }
 
  private:

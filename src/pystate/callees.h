@@ -28,6 +28,6 @@ const Callee* find_instance_callee(PyTypeObject* type);
 
 // Lets calls of an object, or of the instances of a type, pass: what they do is known elsewhere.
 void allow_callable(PyObject* callable);
-void allow_instances(PyTypeObject* type);
+void allow_instances(PyTypeObject* type);  // they call their attribute `target`
 
 }  // namespace fulgurite::pystate

@@ -190,17 +190,24 @@ int Facts::fetch(PyObject* tensor, const std::vector<Place>& replaced) {
   }
   if (found < 0) return -1;
   Fact& fact = facts[static_cast<size_t>(found)];
+  // What is known by a weak reference alone is not to be kept alive.
+  if (fact.kind == Kind::Referent) return as_fetched(found, tensor, classes);
   const bool one_place =
       fact.kind == Kind::Key || fact.kind == Kind::Item || fact.kind == Kind::Cell;
   const Place place{fact.kind, fact.container, fact.key.get()};
   if (!one_place || (!fact.written && std::ranges::find(replaced, place) == replaced.end()))
     return -1;
+  return as_fetched(found, tensor, classes);
+}
+
+int Facts::as_fetched(int number, PyObject* tensor, const std::vector<Fact*>& classes) {
   for (Fact* one : classes) one->dropped = true;
   holders.erase(tensor);
+  Fact& fact = facts[static_cast<size_t>(number)];
   fact.fetched = true;
   fact.value = Expected(reinterpret_cast<PyObject*>(Py_TYPE(tensor)));
   fact.variable = nullptr;
-  return found;
+  return number;
 }
 
 const Holder* Facts::holder_of(PyObject* object) const {

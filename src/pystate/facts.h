@@ -114,6 +114,8 @@ struct Facts {
  private:
   void hold(const Log& log, const std::vector<int>& index, PyObject* object);
 
+  int as_fetched(int number, PyObject* tensor, const std::vector<Fact*>& classes);
+
   ska::flat_hash_set<PyObject*> identified_;  // see Log
 };
 

@@ -315,8 +315,9 @@ void Guards::Program::drop(PyObject* object) {
   for (bool again = true; again;) {
     again = false;
     for (Fact& one : facts->facts) {
+      if (one.dropped) continue;
       Holder& holder = facts->holders.at(one.container);
-      if (one.dropped || holder.parent < 0 || !fact(holder.parent).dropped) continue;
+      if (holder.parent < 0 || !fact(holder.parent).dropped) continue;
       one.dropped = again = holder.unknown = true;
     }
   }

@@ -42,7 +42,7 @@ PyObject* builtins_of(Frame* frame) { return frame->f_builtins; }
 
 PyObject* mapping_of(Frame* frame) { return frame->f_locals; }
 
-PyFunctionObject* function_of(Frame* frame) { return frame->f_func; }
+PyFunctionObject* function_of(const Frame* frame) { return frame->f_func; }
 
 PyObject* generator_of(Frame* frame) {
   if (frame->owner != FRAME_OWNED_BY_GENERATOR) return nullptr;

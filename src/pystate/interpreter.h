@@ -37,7 +37,7 @@ PyObject** locals_of(Frame* frame);
 PyObject* globals_of(Frame* frame);
 PyObject* builtins_of(Frame* frame);
 PyObject* mapping_of(Frame* frame);  // what LOAD_NAME reads first; null in a function
-PyFunctionObject* function_of(Frame* frame);
+PyFunctionObject* function_of(const Frame* frame);
 PyObject* generator_of(Frame* frame);  // the generator or coroutine that owns it, or null
 bool entered_from_c(Frame* frame);
 // At a call event: whether the frame goes on after a yield or an await.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "capture/tracer.h"
+#include "pystate/attributes.h"
 #include "pystate/call_handlers.h"
 #include "pystate/containers.h"
 #include "pystate/recorder.h"
@@ -100,6 +101,11 @@ void calls_cached(Recorder& recorder, const Call& call) {
     if (filled.wrapper.get() == call.callable && filled.key.get() == key) return;
   if (hit) return (void)recorder.log.read(Kind::Key, cached.results, key);
   recorder.filled_caches.push_back({Ref::borrow(call.callable), Ref::borrow(key)});
+}
+
+void calls_target(Recorder& recorder, const Call& call) {
+  static PyObject* const target = interned("target");
+  read_slot(recorder, call.callable, target);
 }
 
 void dispatches(Recorder& recorder, const Call& call) {

@@ -317,8 +317,22 @@ void Recorder::enter(Frame* frame) {
     enter_initialiser(frame);
     if (entered_from_c(frame)) enter_from_c(frame);
   }
-  if (PyFunctionObject* function = function_of(frame))
+  if (PyFunctionObject* function = function_of(frame)) {
+    find_in_closure(reinterpret_cast<PyObject*>(function), caller_of(frame));
     enter_function(reinterpret_cast<PyObject*>(function));
+  }
+}
+
+// Decorators of torch (no_grad(), autocast()) call the function from code that is not watched.
+void Recorder::find_in_closure(PyObject* function, const Frame* caller) {
+  PyFunctionObject* decorator = caller ? function_of(caller) : nullptr;
+  if (!decorator || !decorator->func_closure || log.known(function)) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(decorator->func_closure); i++) {
+    PyObject* cell = PyTuple_GET_ITEM(decorator->func_closure, i);
+    if (PyCell_GET(cell) != function) continue;
+    log.read_parts(reinterpret_cast<PyObject*>(decorator));
+    log.read(Kind::Cell, cell);
+  }
 }
 
 void Recorder::enter_generator(Frame* frame) {

@@ -114,6 +114,7 @@ class Recorder {
   void enter_generator(Frame* frame);
   void enter_function(PyObject* function);
   void enter_from_c(Frame* frame);
+  void find_in_closure(PyObject* function, const Frame* caller);
   void enter_initialiser(Frame* frame);
   const CodeReview& review(PyCodeObject* code);
   void pause_until_return(PyFrameObject* object);

@@ -156,6 +156,8 @@ void execute_group(const std::vector<Instruction>& all, size_t& i, Environment& 
       c10::AutoGradMode off(false);
       return group(off);
     }
+    case Dispatch::Ambient:
+      return group();
     case Dispatch::Grad: {
       c10::AutoGradMode on(true);
       return group(on);

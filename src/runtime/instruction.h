@@ -39,6 +39,7 @@ struct Result {
 enum class Dispatch : uint8_t {
   BelowAutograd,  // no graph, no view tracking, no version counters
   NoGrad,
+  Ambient,  // whether the caller has it on or off: of a program in which nothing requires grad
   Grad,
   Inference,
 };

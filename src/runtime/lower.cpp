@@ -18,6 +18,7 @@ class Lowering {
     for (const Input& input : trace.inputs) given_.insert(type_of(trace, input.id).storage);
     visible_ = given_;
     for (ValueId id : trace.outputs) visible_.insert(type_of(trace, id).storage);
+    for (const Value& value : trace.values) requires_grad_ |= value.type.requires_grad;
   }
 
   Lowered run(const std::vector<Call>& calls, const std::vector<ValueId>& inputs,
@@ -165,7 +166,9 @@ class Lowering {
     if (trace_.mode == GradMode::Grad)
       return call.mode == GradMode::Grad ? Dispatch::Grad : Dispatch::NoGrad;
     if (!call.op.aten) return call.gradient ? Dispatch::NoGrad : Dispatch::BelowAutograd;
-    return can_be_seen(call) || may_ask_for_grad(call) ? Dispatch::NoGrad : Dispatch::BelowAutograd;
+    if (may_ask_for_grad(call)) return Dispatch::NoGrad;
+    if (!can_be_seen(call)) return Dispatch::BelowAutograd;
+    return requires_grad_ ? Dispatch::NoGrad : Dispatch::Ambient;
   }
 
   // Below autograd no view of a parameter requires grad. at::matmul folds the larger of two tensors
@@ -182,8 +185,8 @@ class Lowering {
     return requires_grad && has_gaps;
   }
 
-  // A write to, or a view of, memory that the caller holds too: version counters and the relation
-  // of a view to its base must come out as eager's.
+  // A write to, or a view of, memory that the caller holds too: version counters, the relation of a
+  // view to its base, and the grad mode in which it was made must come out as eager's.
   bool can_be_seen(const Call& call) const {
     bool seen = false;
     const auto look = [&](ValueId id) { seen |= visible_.count(type_of(trace_, id).storage) > 0; };
@@ -201,6 +204,7 @@ class Lowering {
   std::unordered_map<const Call*, RegionCodePointer> code_;
   std::unordered_map<ValueId, Slot> slots_;
   std::unordered_set<StorageId> given_, visible_;  // of inputs; of outputs as well
+  bool requires_grad_ = false;                     // any value of the trace
 };
 
 }  // namespace

@@ -37,7 +37,11 @@ TensorSnapshot::TensorSnapshot(const at::Tensor& tensor)
   grad_fn_ = meta->grad_fn_;
   output_nr_ = meta->output_nr_;
   grad_ = meta->grad_;
-  if (auto* view = backward_view(tensor)) attr_version_ = view->get_attr_version();
+  auto* view = backward_view(tensor);
+  if (!view) return;
+  attr_version_ = view->get_attr_version();
+  base_ = view->get_backward_view().base_;
+  before_of_base_ = std::make_shared<const TensorSnapshot>(base_);
 }
 
 bool TensorSnapshot::restore(const at::Tensor& tensor) const {
@@ -54,6 +58,7 @@ bool TensorSnapshot::restore(const at::Tensor& tensor) const {
     meta->grad_ = grad_;
     if (auto* view = backward_view(tensor)) view->set_attr_version(attr_version_);
   }
+  if (before_of_base_) before_of_base_->restore(base_);
   return data_was_set;
 }
 

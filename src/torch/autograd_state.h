@@ -3,6 +3,8 @@
 
 #include <torch/csrc/autograd/variable.h>
 
+#include <memory>
+
 namespace fulgurite {
 
 // Taken before, put back after: the recorded writes did not happen to the real tensor.
@@ -20,6 +22,8 @@ class TensorSnapshot {
   uint32_t version_ = 0;
   uint32_t attr_version_ = 0;  // of a view
   at::Tensor grad_;
+  at::Tensor base_;  // of a view: a write to the view gives it a history
+  std::shared_ptr<const TensorSnapshot> before_of_base_;
 };
 
 // Makes a leaf trace tensor look like the result of a computation outside of the capture: it

@@ -31,6 +31,8 @@ TAKEN = {
     "out_is_an_operand": lambda x: torch.add(x, 1, out=x),
     "clone": lambda x: x[:, 1:].copy_(x[:, :-1].clone()),
     "copied_onto_itself": lambda x: x.copy_(x),
+    "filled_with_its_own": lambda x: x[0].fill_(x[0, 2]),
+    "masked_with_its_own": lambda x: x.masked_fill_(x > 3, x[0, 2]),
     "in_turn": lambda x: torch._foreach_add_([x[0], x[1]], [x[1], x[0]]),
 }
 

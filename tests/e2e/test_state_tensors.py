@@ -267,6 +267,50 @@ def data_is_read():
     return f, lambda: [o.h], nothing
 
 
+@program(misses=1)
+def attribute_of_a_class():
+    class Kept:
+        s = torch.ones(3)
+
+    def f(x):
+        Kept.s = x * 2
+        Kept.s[1:] = x[:-1]
+        return Kept.s * 3
+
+    return f, lambda: [Kept.s], nothing
+
+
+@program(misses=None)
+def known_by_a_weak_reference():
+    o = _holder(h=torch.zeros(3))
+    reference = weakref.ref(o.h)
+
+    def f(x):
+        h = reference()
+        return x if h is None else h + 100
+
+    return f, lambda: [o.h], lambda i: setattr(o, "h", torch.ones(3)) if i == 2 else None
+
+
+@program(misses=None)
+def moved_about():
+    class Kept:
+        s = torch.ones(4)
+
+    o = _holder(n=_holder(t=torch.ones(4) * 2), l=[torch.ones(4) * 3])
+    others, m = [torch.ones(4) * 6, torch.ones(4) * 7], torch.nn.Module()
+    m.register_buffer("buf", torch.ones(4) * 8)
+
+    def f(x):
+        o.l[0] = m.buf
+        o.n.t, m.buf = m.buf, o.n.t
+        m.buf = others[1].unsqueeze(0).expand(2, 4)[1]
+        Kept.s = torch.randn(4) + o.n.t
+        return x * 1
+
+    return f, lambda: [Kept.s, o.n.t, m.buf, *o.l], nothing
+
+
 def run(make, wrap):
     torch.manual_seed(0)
     f, state, change = make()
@@ -286,6 +330,62 @@ def test_as_eager(name):
     assert len(expected) == len(found) and all(map(torch.equal, expected, found))
     if misses is not None:
         assert fulgurite.cache_misses(compiled) == misses
+
+
+@pytest.mark.parametrize("decorator", [
+    torch.no_grad(), torch.inference_mode(), torch.autocast("cpu"), fulgurite.jit,
+])  # fmt: skip
+def test_state_of_a_decorated_function(decorator):
+    o = _holder(n=0)
+
+    @decorator
+    def f(x):
+        o.n += 1
+        return x + o.n
+
+    compiled = fulgurite.jit(lambda x: f(x)) if decorator is fulgurite.jit else fulgurite.jit(f)
+    assert [compiled(torch.zeros(1)).item() for _ in range(3)] == [1, 2, 3]
+
+
+def test_views_are_made_in_the_callers_grad_mode():
+    """A write with a history is allowed to those of grad mode alone."""
+    o, w = _holder(buf=torch.zeros(4), v=None), torch.ones(2, requires_grad=True)
+
+    def f(x):
+        o.v = o.buf[:2]
+        return x[1:]
+
+    compiled, x = fulgurite.jit(f), torch.zeros(3)
+    for _ in range(2):
+        result = compiled(x)
+    result.add_(w)
+    o.v.add_(w)
+    assert x.grad_fn is not None and o.buf.grad_fn is not None
+
+
+def test_state_that_gets_a_history_in_place_is_refused():
+    w, pool = torch.ones(3, requires_grad=True), torch.zeros(2, 3)
+    for s in (torch.zeros(3), pool[0]):
+        o = _holder(s=s)
+
+        def f(x, o=o):
+            o.s.add_(w * x)
+            return o.s.sum()
+
+        with pytest.raises(fulgurite.Unsupported, match="made to require grad"):
+            fulgurite.jit(f)(torch.ones(3))
+        assert not s.requires_grad and not pool.requires_grad
+
+
+def test_attributes_of_a_new_state_are_refused():
+    o = _holder(h=torch.zeros(3))
+
+    def f(x):
+        o.h = o.h + x
+        o.h.tag = 7
+
+    with pytest.raises(fulgurite.Unsupported, match="keeps a tensor on which it sets attributes"):
+        fulgurite.jit(f)(torch.ones(3))
 
 
 def test_old_states_are_freed():
