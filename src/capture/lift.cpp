@@ -163,10 +163,6 @@ void Tracer::State::undo_writes() {
   bool data_was_set = false;
   for (size_t i = lifted.size(); i-- > 0;) {
     const at::Tensor& real = lifted[i].real;
-    if (real.requires_grad() && !trace.values[lifted[i].id].type.requires_grad && !refusal)
-      refusal = Unsupported(
-          "a tensor that is no argument of the captured function is made to require grad, by a "
-          "write with a history; write to a copy of it");
     const at::Tensor grad = real.requires_grad() && real.is_leaf() ? real.grad() : at::Tensor();
     if (grad.defined() && as_trace(grad)) grads.push_back({real, grad});
     data_was_set |= lifted[i].before.restore(real);
