@@ -1,4 +1,6 @@
 // One operator call above autograd, with the primitives it runs as its body.
+#include <torch/csrc/autograd/functions/tensor.h>
+
 #include "capture/probe.h"
 #include "capture/state.h"
 #include "ir/rename.h"
@@ -205,11 +207,50 @@ void Tracer::State::note_results(const OpInfo& info, const torch::jit::Stack& st
       const auto found = as_trace(tensor) ? &tensor : find_lifted(tensor);
       if (!found) return;
       const ValueId id = as_trace(*found)->id;
+      if (!frame && info.writes && tensor.requires_grad()) note_alias(tensor);
+      if (!frame && info.facts->is_view && tensor.is_view()) note_base(id, tensor);
       if (origin(id) == Origin::Input) return;
       bool& requires_grad = trace.values[id].type.requires_grad;
       requires_grad = tensor.requires_grad() || (requires_grad && id < first_value);
       if (!frame) set_origin(id, Origin::Result);
     });
+}
+
+void Tracer::State::note_base(ValueId view, const at::Tensor& tensor) {
+  bases[view] = id_of(at::Tensor(tensor._base()));
+}
+
+void Tracer::State::note_alias(const at::Tensor& written) {
+  if (!as_trace(written)) return;
+  const at::Tensor base = written.is_view() ? at::Tensor(written._base()) : written;
+  const TraceTensorImpl& known = *as_trace(to_trace(base));
+  const StorageId storage = storage_id(known.meta().storage());
+  const auto& owner = owners.at(static_cast<size_t>(storage));
+  if (!owner || owner->_unsafe_get_target() == &known) return;
+  Unsupported error = refusal_of(
+      "values that require grad are written to memory through detach() or .data, which gives the "
+      "other tensors in that memory no gradient",
+      "write under torch.no_grad(), or to the tensor itself");
+  // A copy that torch made for .data goes by the number of its original.
+  const auto* original = static_cast<const TraceTensorImpl*>(owner->_unsafe_get_target());
+  if (owner->use_count() && original->id == known.id) {
+    if (!refusal) refusal = error;
+    raise(error);
+  }
+  alias_writes.push_back({storage, known.id, trace.calls.size(), std::move(error)});
+}
+
+// A write to a view gives its base a history, and a write to the base gives one to its views.
+bool Tracer::State::has_written_history(const torch::autograd::AutogradMeta& meta) {
+  using torch::autograd::DifferentiableViewMeta;
+  const auto* view = meta.is_view_ ? static_cast<const DifferentiableViewMeta*>(&meta) : nullptr;
+  if (!view || !view->has_bw_view())
+    return meta.grad_fn_ && dynamic_cast<torch::autograd::CopySlices*>(meta.grad_fn_.get());
+  const at::Tensor& base = view->get_backward_view().base_;
+  if (!as_trace(base)) return true;  // it was written
+  if (trace.values[as_trace(base)->id].type.requires_grad) return true;
+  const auto* of_base = torch::autograd::impl::get_autograd_meta(base);
+  return of_base && has_written_history(*of_base);
 }
 
 void Tracer::State::note_history(const TraceTensorImpl& tensor) {
@@ -218,6 +259,8 @@ void Tracer::State::note_history(const TraceTensorImpl& tensor) {
     return;
   if (origin(tensor.id) == Origin::Input) return;  // it was written
   const auto* meta = static_cast<torch::autograd::AutogradMeta*>(tensor.autograd_meta());
+  if (meta->grad_fn_ || meta->is_view_)
+    if (has_written_history(*meta)) return;
   if (!meta->grad_fn_) return note_leaf(tensor.id);
   if (origin(tensor.id) == Origin::Inner)
     known = true;  // saved for a backward pass that is recorded itself

@@ -90,6 +90,19 @@ void Tracer::State::note_leaf(ValueId id) {
   leaves.push_back({id, trace.calls.size()});
 }
 
+void Tracer::State::settle_alias_writes() {
+  for (const AliasWrite& write : alias_writes) {
+    const auto check = [&](ValueId id) {
+      if (id == kNoValue || trace.values[id].type.storage != write.storage) return;
+      const auto base = bases.find(id);
+      if ((base == bases.end() ? id : base->second) != write.base) raise(write.refusal);
+    };
+    for (size_t i = write.call + 1; i < trace.calls.size(); ++i)
+      for_each_value(trace.calls[i].args, check);
+    for (ValueId id : trace.outputs) check(id);
+  }
+}
+
 void Tracer::State::settle_leaves(const std::vector<at::Tensor>& outputs) {
   for (const Argument& argument : arguments) {
     const ValueId id = as_trace(argument.traced)->id;

@@ -114,6 +114,9 @@ TensorType Tracer::State::describe(const at::Tensor& meta, c10::Device device) {
 at::Tensor Tracer::State::wrap(const at::Tensor& meta, c10::Device device, bool inference) {
   const ValueId id = add_value(trace, describe(meta, device));
   at::Tensor traced(TraceTensorImpl::make(meta, id, serial, device, inference));
+  const auto storage = static_cast<size_t>(trace.values[id].type.storage);
+  if (storage >= owners.size()) owners.resize(storage + 1);
+  if (!owners[storage]) owners[storage].emplace(traced.getIntrusivePtr());
   if (any_layout) [[unlikely]]
     as_trace(traced)->hide_layout();
   return traced;

@@ -64,7 +64,9 @@ struct Tracer::State {
     std::vector<char> memory, before;
   };
   std::unordered_map<ValueId, Fillable> fillable;
-  std::vector<bool> written;                        // by storage
+  std::vector<bool> written;  // by storage
+  // By storage: the trace tensor that was the first in it.
+  std::vector<std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>>> owners;
   std::vector<Origin> origins;                      // by value; Inner beyond the end
   std::unordered_map<ValueId, TensorType> retyped;  // as they are now
   std::vector<DataRead> data_reads;
@@ -74,7 +76,16 @@ struct Tracer::State {
     ValueId id;
     size_t before;  // the top-level call that was the first to use it
   };
-  std::vector<Leaf> leaves;  // that the program made require grad
+  std::vector<Leaf> leaves;                    // that the program made require grad
+  std::unordered_map<ValueId, ValueId> bases;  // of the views among the results
+  // Values with a history that went to memory through detach() or .data.
+  struct AliasWrite {
+    StorageId storage;
+    ValueId base;  // what was written, or what that is a view of
+    size_t call;   // at the top level
+    Unsupported refusal;
+  };
+  std::vector<AliasWrite> alias_writes;
   std::optional<Unsupported> refusal;
   std::optional<Unsupported> wanted_data;  // by a part of the open frame
   bool inference_failed = false;           // in the open frame: the types of results were not found
@@ -132,13 +143,20 @@ struct Tracer::State {
   void settle_results(Call& call, ValueId first_value);
   // What autograd has made of the results on the stack; `first_value`: made since by the call.
   void note_results(const OpInfo& info, const torch::jit::Stack& stack, ValueId first_value);
+  // Of which tensor a view is, to autograd.
+  void note_base(ValueId view, const at::Tensor& tensor);
+  // A write with a history, perhaps through an alias of which autograd knows nothing.
+  void note_alias(const at::Tensor& written);
   // Refuses a tensor whose gradient comes from no operator, nor from a function that is recorded.
   void note_history(const TraceTensorImpl& tensor);
+  bool has_written_history(const torch::autograd::AutogradMeta& meta);
   // leaves.cpp
   void note_leaf(ValueId id);
   // Those that an output's gradient needs require grad in the trace, too. Refuses where it is an
   // argument.
   void settle_leaves(const std::vector<at::Tensor>& outputs);
+  // Refuses one whose memory other tensors are read from afterwards.
+  void settle_alias_writes();
 
   bool is_frame_itself(const c10::OperatorHandle& op, const c10::IValue* arguments);
 

@@ -108,3 +108,75 @@ def test_products_of_parameters_fold_as_in_eager(multiply):
     x = torch.randn(2, 16, 24).transpose(0, 1)
     with torch.no_grad():
         assert torch.equal(fulgurite.jit(multiply)(x, weight), multiply(x, weight))
+
+
+def rows_of_zeros(x, y):
+    z = torch.zeros(3, 3)
+    z[0] = y[0]
+    return z * 2
+
+
+def rows_that_are_read_meanwhile(x, y):
+    z = torch.zeros(3, 3)
+    for i in range(3):
+        z[i] = y[i]
+        y = y + z[i, :2].sum()
+    return z * 2
+
+
+def view_of_what_is_written(x, y):
+    z = torch.zeros_like(x)
+    v = z[1]
+    z[0] = y[0]
+    return v * 2, z
+
+
+def copy_of_an_argument(x, y):
+    z = x.detach().clone()
+    z[0] = y[0]
+    return z[0] * 2
+
+
+@pytest.mark.parametrize("program", [
+    rows_of_zeros, rows_that_are_read_meanwhile, view_of_what_is_written, copy_of_an_argument,
+])  # fmt: skip
+def test_histories_that_come_by_writes(program):
+    outcomes = []
+    for f in (program, fulgurite.jit(program)):
+        y = torch.arange(9.0).view(3, 3).requires_grad_()
+        results = f(torch.ones(3, 3), y)
+        results = results if isinstance(results, tuple) else (results,)
+        sum(result.sum() for result in results).backward()
+        outcomes.append((results, [result.requires_grad for result in results], y.grad))
+    (eager, required, gradient), (found, found_required, found_gradient) = outcomes
+    assert all(map(torch.equal, eager, found))
+    assert required == found_required and torch.equal(gradient, found_gradient)
+
+
+@pytest.mark.parametrize("write", [
+    lambda x, y: x.detach()[0].mul_(y.sum()),
+    lambda x, y: x.data[0].copy_(y[0]),
+    lambda x, y: x.detach().t().add_(y),
+])  # fmt: skip
+def test_histories_do_not_go_through_detach(write):
+    def program(x, y):
+        z = x * 1
+        write(z, y)
+        return z * 2
+
+    with pytest.raises(fulgurite.Unsupported, match=r"through detach\(\) or .data"):
+        fulgurite.jit(program)(torch.ones(3, 3), torch.ones(3, 3, requires_grad=True))
+
+
+def test_a_detached_state_may_get_a_history():
+    def program(h, y):
+        h = (h * 2).detach()
+        h[0] = y[0]
+        return h * y
+
+    compiled, results = fulgurite.jit(program), []
+    for f in (program, compiled):
+        y = torch.ones(3, 3, requires_grad=True)
+        f(torch.ones(3, 3), y).sum().backward()
+        results.append(y.grad)
+    assert torch.equal(*results)
