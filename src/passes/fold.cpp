@@ -30,9 +30,12 @@ class Folder {
       : trace_(trace),
         names_(trace.values.size()),
         output_(trace.values.size()),
-        retyped_(trace.values.size()) {
+        retyped_(trace.values.size()),
+        written_(trace.storages) {
     for (ValueId id : trace.outputs) output_[id] = true;
     find_retyped(trace.calls);
+    for (const Call& call : trace.calls)
+      for_each_change(call, [&](ValueId id) { written_[type_of(trace, id).storage] = true; });
   }
 
   Trace run() {
@@ -66,7 +69,9 @@ class Folder {
   ValueId same_view(const Call& call, ValueId result) const {
     const TensorType& type = type_of(trace_, result);
     if (output_[result] || retyped_[result]) return kNoValue;
-    if (call.mode == GradMode::Grad && type.requires_grad) return kNoValue;
+    // A write may give the memory a history, which detach() keeps from its result.
+    if (call.mode == GradMode::Grad && (type.requires_grad || written_[type.storage]))
+      return kNoValue;
     ValueId same = kNoValue;
     for_each_value(call.args, [&](ValueId arg) {
       if (same == kNoValue && !retyped_[arg] && type_of(trace_, arg) == type) same = arg;
@@ -77,6 +82,7 @@ class Folder {
   const Trace& trace_;
   Renaming names_;
   std::vector<bool> output_, retyped_;
+  std::vector<bool> written_;  // by storage
 };
 
 // In a trace without writes a copy with the strides of its original tells nothing from it: where

@@ -131,6 +131,13 @@ def view_of_what_is_written(x, y):
     return v * 2, z
 
 
+def detached_from_what_was_written(x, y):
+    z = torch.zeros(3, 3)
+    v = z[0]
+    z.copy_(y)
+    return v * 2, v.detach() * 2
+
+
 def copy_of_an_argument(x, y):
     z = x.detach().clone()
     z[0] = y[0]
@@ -139,6 +146,7 @@ def copy_of_an_argument(x, y):
 
 @pytest.mark.parametrize("program", [
     rows_of_zeros, rows_that_are_read_meanwhile, view_of_what_is_written, copy_of_an_argument,
+    detached_from_what_was_written,
 ])  # fmt: skip
 def test_histories_that_come_by_writes(program):
     outcomes = []
@@ -146,7 +154,7 @@ def test_histories_that_come_by_writes(program):
         y = torch.arange(9.0).view(3, 3).requires_grad_()
         results = f(torch.ones(3, 3), y)
         results = results if isinstance(results, tuple) else (results,)
-        sum(result.sum() for result in results).backward()
+        sum(result.sum() for result in results if result.requires_grad).backward()
         outcomes.append((results, [result.requires_grad for result in results], y.grad))
     (eager, required, gradient), (found, found_required, found_gradient) = outcomes
     assert all(map(torch.equal, eager, found))
