@@ -110,7 +110,7 @@ def _faults_of(text, file):
         yield
     except SyntaxError as error:
         raise UserError(f"the text is no Python: {error.msg}{_line(text, error.lineno)}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         steps = [
             step for step in traceback.extract_tb(error.__traceback__) if step.filename == file
         ]

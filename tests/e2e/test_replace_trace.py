@@ -202,3 +202,12 @@ def test_what_is_no_program_is_refused():
     each(x)
     with pytest.raises(fulgurite.UserError, match="compiles each call anew"):
         fulgurite.replace_trace(each, last_text(each))
+
+
+def test_a_text_that_exits_is_refused():
+    compiled = fulgurite.jit(lambda x: x * 2)
+    compiled(torch.ones(2))
+    text = fulgurite.last_traces(compiled)[-1].text()
+    with pytest.raises(fulgurite.UserError, match="the text raised SystemExit"):
+        fulgurite.replace_trace(compiled, text + "\nraise SystemExit")
+    assert compiled(torch.ones(2)).tolist() == [2, 2]
