@@ -196,17 +196,14 @@ def _check_gradients(program, args, kwargs):
 
 
 def _fetched(program, replaced):
-    """{id: (number of a guard, tensor)} of those that are another in each call.
+    """{id: (number of a guard, part of a tuple or -1, tensor)} of those that are another each time.
 
     That is what the program leaves a tensor of its own in (`self.state = f(self.state)`), or what
     was seen to be replaced between calls.
     """
-    found, read = {}, {id(tensor) for tensor in program.reads}
-    for tensor in program.captured.lifted:
-        guard = -1 if id(tensor) in read else program.state.fetch(tensor, replaced)
-        if guard >= 0:
-            found[id(tensor)] = guard, tensor
-    return found
+    lifted = program.captured.lifted
+    places = program.state.fetch(lifted, replaced, program.reads)
+    return {id(lifted[i]): (*place, lifted[i]) for i, place in places.items()}
 
 
 def _sources(program, fetched):

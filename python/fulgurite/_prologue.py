@@ -159,8 +159,8 @@ class _Prologue:
 
     def _fetched_tensors(self, guards):
         """Those that are another in each call."""
-        for guard, described, offset in self.entry.fetched_types:
-            name, kind = guards.place(guard)
+        for guard, part, described, offset in self.entry.fetched_types:
+            name, kind = guards.place(guard, part)
             parameter = kind is torch.nn.Parameter
             self._check(self._is_tensor(name, described, parameter, None, offset))
             self.fetched.append(name)
@@ -201,12 +201,14 @@ class _StateGuards:
             note = f"{place}" + (f"  {os.path.basename(file)}:{line}" if file else "")
             self._fact(kind, self._named(container, "object"), key, value, elements, note)
 
-    def place(self, number):
-        """(the expression for a place, the class of what is there)"""
-        for known, kind, container, key, value, *_ in self.facts:
+    def place(self, number, part):
+        """(the expression for a place or a part of the tuple there, the class of what it is)"""
+        for known, kind, container, key, value, elements, *_ in self.facts:
             if known == number:
                 now, given = self._now(kind, self._named(container, "object"), key)
-                return f"{now}({given})", self.objects.get(value[1])
+                if part < 0:
+                    return f"{now}({given})", self.objects.get(value[1])
+                return f"{now}({given})[{part}]", self.objects.get(elements[part][1])
         raise AssertionError(f"there is no guard {number}")
 
     def _now(self, kind, container, key):
@@ -242,6 +244,7 @@ class _StateGuards:
         now, given = self._now(kind, container, key)
         if value[0] == "class":
             condition = f"type({now}({given})) is {self._value(value, 'kind')}"
+            condition += f" and len({now}({given})) == {len(elements)}" if elements else ""
         elif kind in ("contents", "special methods", "bases", "function") and value[0] == "absent":
             wanted = ", ".join(self._value(element, "element") for element in elements)
             condition = f"{self.program.word('same_all')}({now}({given}), [{wanted}])"

@@ -1,7 +1,7 @@
 // Entries, made of what Python found out about a captured call.
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <iterator>
@@ -31,7 +31,7 @@ InputSource read_source(nb::handle description) {
 
 std::shared_ptr<Entry> make_entry(const CallKey& key, std::shared_ptr<Compiled> compiled,
                                   nb::list sources, std::vector<at::Tensor> lifted,
-                                  const std::vector<std::pair<int, at::Tensor>>& fetched,
+                                  const std::vector<std::tuple<int, int, at::Tensor>>& fetched,
                                   const std::vector<at::Tensor>& reads,
                                   std::shared_ptr<StateRecord> state, nb::handle output,
                                   nb::handle places, const Captured* captured, nb::object record) {
@@ -39,7 +39,8 @@ std::shared_ptr<Entry> make_entry(const CallKey& key, std::shared_ptr<Compiled> 
   entry->lifted = std::move(lifted);
   entry->state = std::move(state);
   entry->record = std::move(record);
-  for (const auto& [fact, tensor] : fetched) entry->places_of_tensors.emplace_back(fact, tensor);
+  for (const auto& [fact, part, tensor] : fetched)
+    entry->places_of_tensors.emplace_back(fact, part, tensor);
   for (const at::Tensor& tensor : reads) entry->reads.emplace_back(tensor);
   if (compiled) entry->compiled = *compiled;
   entry->eager = compiled == nullptr;
@@ -80,11 +81,12 @@ nb::list gradient_types(const Entry& entry) {
   return list;
 }
 
-// (number of the guard, type, offset in the storage)
+// (number of the guard, part, type, offset in the storage)
 nb::list fetched_types(const Entry& entry) {
   nb::list list;
   for (const TensorPlace& place : entry.places_of_tensors)
-    list.append(nb::make_tuple(place.fact, describe_key(place.guard.type), place.offset));
+    list.append(
+        nb::make_tuple(place.fact, place.part, describe_key(place.guard.type), place.offset));
   return list;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "bindings/areas.h"
+#include "bindings/entry.h"
 #include "bindings/errors.h"
 #include "bindings/state_record.h"
 #include "capture/tracer.h"
@@ -112,9 +113,23 @@ nb::list gradient_owners(const StateRecord& record) {
   return list;
 }
 
-int fetch(StateRecord& record, nb::handle tensor, const ReplacedTensors& replaced) {
-  if (record.effects.stores(tensor.ptr())) return -1;
-  return record.guards.fetch(tensor.ptr(), replaced.places);
+// {number of the tensor: (number of a guard, part)} of those that are another in each call.
+nb::dict fetch(StateRecord& record, nb::list tensors, const ReplacedTensors& replaced,
+               nb::list known) {
+  nb::dict found;
+  pystate::Facts* facts = record.guards.changeable_facts();
+  if (!facts) return found;
+  const auto may_be_another = [&](PyObject* object) {
+    for (nb::handle tensor : known)
+      if (tensor.ptr() == object) return false;
+    if (pystate::is_tensor(object) && has_attributes(object)) return false;
+    return !record.effects.stores(object);
+  };
+  for (size_t i = 0; i < nb::len(tensors); ++i)
+    if (const auto place = facts->fetch(tensors[i].ptr(), {replaced.places, may_be_another}))
+      found[nb::int_(i)] = nb::make_tuple(place->fact, place->part);
+  record.guards.rebuild();
+  return found;
 }
 
 // The tensors that the effects store: outputs of the program, in this order.
@@ -136,9 +151,10 @@ void bind_state(nb::module_& m) {
       .def_prop_ro("gradient_owners", &gradient_owners, "Right after the capture only.")
       .def_prop_ro("uses_arguments",
                    [](const StateRecord& record) { return !record.effects.arguments().empty(); })
-      .def("fetch", &fetch, nb::arg("tensor"), nb::arg("replaced"),
-           "Lets the program take the tensor from its place on each call: the number of the guard "
-           "that says where; -1 where it has to be this one.")
+      .def("fetch", &fetch, nb::arg("tensors"), nb::arg("replaced"), nb::arg("known"),
+           "Lets the program take tensors from their places on each call: the number of the guard "
+           "that says where, and which part of a tuple there or -1, by number of the tensor. Not "
+           "those that have to be the ones they are, `known` among them.")
       .def("take_tensors", &take_tensors);
   nb::class_<StateRecorder>(m, "StateRecorder", "Records what runs while it is entered.")
       .def(nb::init<nb::dict, nb::list, nb::list>(), nb::arg("roots"), nb::arg("arguments"),

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "bindings/python_tensor.h"
 #include "pystate/facts.h"
+#include "pystate/interpreter.h"
 
 namespace fulgurite {
 
@@ -31,14 +32,22 @@ bool has_gradient(const at::Tensor& owner, const TensorGuard& guard) {
 
 }  // namespace
 
-TensorPlace::TensorPlace(int fact, const at::Tensor& tensor)
+TensorPlace::TensorPlace(int fact, int part, const at::Tensor& tensor)
     : fact(fact),
+      part(part),
       guard(tensor),
       offset(tensor.storage_offset()),
       nbytes(static_cast<int64_t>(tensor.storage().nbytes())),
       is_view(tensor.is_view()) {}
 
-bool TensorPlace::holds(const at::Tensor& tensor) const {
+bool has_attributes(PyObject* tensor) {
+  PyObject** attributes = pystate::instance_dict_slot(tensor);
+  return attributes && *attributes && PyDict_GET_SIZE(*attributes);
+}
+
+bool TensorPlace::holds(PyObject* object) const {
+  if (has_attributes(object)) return false;
+  const at::Tensor& tensor = tensor_of(object);
   return guard.holds(tensor) && tensor.storage_offset() == offset && tensor.is_view() == is_view &&
          static_cast<int64_t>(tensor.storage().nbytes()) == nbytes;
 }
@@ -71,14 +80,16 @@ bool Entry::holds(const Arguments& arguments) const {
     return false;
   if (state && !state->guards.check()) return false;
   for (const TensorPlace& place : places_of_tensors)
-    if (!place.holds(tensor_at(place))) return false;
+    if (!place.holds(object_at(place).get())) return false;
   if (sharing && find_sharing(arguments) != *sharing) return false;
   return !decisions || decides_the_same(arguments);
 }
 
-at::Tensor Entry::tensor_at(const TensorPlace& place) const {
+pystate::Ref Entry::object_at(const TensorPlace& place) const {
   const pystate::Fact& fact = state->guards.facts().facts[static_cast<size_t>(place.fact)];
-  return tensor_of(pystate::value_at(fact.kind, fact.container, fact.key.get()).get());
+  pystate::Ref there = pystate::value_at(fact.kind, fact.container, fact.key.get());
+  if (place.part < 0) return there;
+  return pystate::Ref::borrow(PyTuple_GET_ITEM(there.get(), place.part));
 }
 
 void Entry::watch_sharing(const Arguments& arguments) { sharing = find_sharing(arguments); }
@@ -130,9 +141,9 @@ std::string Entry::changed() const {
     if (!read.unchanged()) return "the data of a tensor that the function reads has changed";
   if (state && !state->guards.check()) return state->guards.explain();
   for (const TensorPlace& place : places_of_tensors) {
-    if (place.holds(tensor_at(place))) continue;
+    if (place.holds(object_at(place).get())) continue;
     const pystate::Facts& facts = state->guards.facts();
-    return fmt::format("{} has another dtype, shape, strides or requires_grad",
+    return fmt::format("{} has another dtype, shape, strides or requires_grad, or has attributes",
                        facts.path_of(facts.facts[static_cast<size_t>(place.fact)]));
   }
   return "";
@@ -180,7 +191,8 @@ std::vector<at::Tensor> Entry::inputs(const Arguments& arguments) const {
         r.push_back(lifted[source.index].grad());
         break;
       case InputSource::Kind::State:
-        r.push_back(tensor_at(places_of_tensors[static_cast<size_t>(source.index)]));
+        r.push_back(
+            tensor_of(object_at(places_of_tensors[static_cast<size_t>(source.index)]).get()));
         break;
     }
   return r;

@@ -39,13 +39,16 @@ struct CallKey {
 // A place in the state of Python that holds another tensor in each call: a guard says which.
 struct TensorPlace {
   int fact;
+  int part;  // of a tuple that is there, or -1
   TensorGuard guard;
   int64_t offset, nbytes;  // in its storage, and of that
   bool is_view;            // a write to it reaches the gradient of another
 
-  TensorPlace(int fact, const at::Tensor& tensor);
-  bool holds(const at::Tensor& tensor) const;
+  TensorPlace(int fact, int part, const at::Tensor& tensor);
+  bool holds(PyObject* tensor) const;
 };
+// Of a tensor, such as program or user have set: those in a TensorPlace have none.
+bool has_attributes(PyObject* tensor);
 
 struct Entry {
   explicit Entry(const CallKey& key) : key(key) {}
@@ -95,7 +98,7 @@ struct Entry {
   bool is_replaced_ = false;
 
   std::vector<InMemory> find_sharing(const Arguments& arguments) const;
-  at::Tensor tensor_at(const TensorPlace& place) const;
+  pystate::Ref object_at(const TensorPlace& place) const;
   bool keeps_containers_apart(const Arguments& arguments) const;
   bool decides_the_same(const Arguments& arguments) const;
   std::string name_of(size_t lifted_index) const;

@@ -5,6 +5,8 @@
 #include <Python.h>
 #include <c10/util/flat_hash_map.h>
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,7 +57,8 @@ struct Fact {
   int instruction = 0;
   PyObject** variable = nullptr;  // see variable_at()
   bool written = false;           // by the run, too
-  // The place holds a tensor of the class `value`, another one in each call.
+  // The place holds a tensor of the class `value`, another one in each call; or a tuple of tensors
+  // of the classes `elements`.
   bool fetched = false;
   bool dropped = false;
 };
@@ -96,10 +99,19 @@ struct Facts {
   const Holder* holder_of(PyObject* object) const;
   // The object of a holder if it is certain to be alive, else null.
   PyObject* alive(const Holder& holder) const;
-  // Lets another tensor be in the place of this one on each call: the number of the fact that says
-  // where; -1 where the program depends on which tensor it is, or where that is known by no fact.
-  // Only for a place that the run wrote to, or that is in `replaced`.
-  int fetch(PyObject* tensor, const std::vector<Place>& replaced);
+  // What may be another object in each call: places that hold others than they did, whether or not
+  // the run wrote to them, and objects of which the program needs to know more.
+  struct Fetchable {
+    std::vector<Place> replaced;
+    std::function<bool(PyObject*)> may_be_another;
+  };
+  // The fact that says where a tensor is, or the tuple that has it as a part (else -1).
+  struct Fetched {
+    int fact, part;
+  };
+  // Lets another tensor be in the place of this one on each call. Nullopt where the program depends
+  // on which tensor it is, or where its place is known by no fact, or is not replaced.
+  std::optional<Fetched> fetch(PyObject* tensor, const Fetchable& fetchable);
   // Whether the program can be trusted to find the same object again when all facts hold.
   bool is_anchored(PyObject* object) const;
   // "model.config.use_cache"
@@ -114,9 +126,15 @@ struct Facts {
  private:
   void hold(const Log& log, const std::vector<int>& index, PyObject* object);
 
-  int as_fetched(int number, PyObject* tensor, const std::vector<Fact*>& classes);
+  int only_fact_of(PyObject* object, std::vector<Fact*>& about);
+  bool has_no_attributes(const Fact& fact, std::vector<Fact*>& about);
+  bool is_replaced(const Fact& fact, const std::vector<Place>& replaced) const;
+  std::optional<Fetched> fetch_part(PyObject* tensor, PyObject* tuple, const Fetchable& fetchable);
+  void forget(PyObject* object, const std::vector<Fact*>& about);
+  void make_fetched(Fact& fact, PyObject* type);
 
-  ska::flat_hash_set<PyObject*> identified_;  // see Log
+  ska::flat_hash_set<PyObject*> identified_;              // see Log
+  ska::flat_hash_map<PyObject*, Fetched> fetched_parts_;  // tensors of tuples: addresses
 };
 
 // Names for messages.

@@ -341,11 +341,9 @@ std::optional<Place> Guards::replaced_tensor() const {
   return Place{fact.kind, fact.container, fact.key.get()};
 }
 
-int Guards::fetch(PyObject* tensor, const std::vector<Place>& replaced) {
-  if (!program_) return -1;
-  const int fact = program_->facts->fetch(tensor, replaced);
-  if (fact >= 0) program_->build();
-  return fact;
+Facts* Guards::changeable_facts() { return program_ ? program_->facts.get() : nullptr; }
+void Guards::rebuild() {
+  if (program_) program_->build();
 }
 
 bool Guards::expired() const { return program_ && program_->expired; }

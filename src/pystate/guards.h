@@ -41,8 +41,9 @@ class Guards {
   std::string explain() const;
   // After a check() that failed because a place holds another tensor than the one it held: where.
   std::optional<Place> replaced_tensor() const;
-  // See Facts.
-  int fetch(PyObject* tensor, const std::vector<Place>& replaced);
+  // For Facts::fetch(); to be followed by rebuild().
+  Facts* changeable_facts();
+  void rebuild();
   // An object that the run read from is gone, so that check() can never hold again.
   bool expired() const;
 

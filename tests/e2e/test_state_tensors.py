@@ -268,6 +268,63 @@ def data_is_read():
 
 
 @program(misses=1)
+def pair_made_anew():
+    o = _holder(s=(torch.zeros(3), torch.zeros(3)))
+
+    def f(x):
+        h, c = o.s
+        c = c * 0.9 + x
+        h = c.tanh() + h.dim() * h
+        o.s = (h, c)
+        return h * 1
+
+    return f, lambda: list(o.s), nothing
+
+
+@program(misses=None)
+def pair_of_one_tensor():
+    o = _holder(s=(torch.zeros(3), torch.ones(3)), last=None)
+
+    def f(x):
+        o.s[0].add_(x)
+        o.last = o.s[1]
+        o.s = (o.s[1] * 2, o.s[0] * 1)
+        return o.s[0] * 1
+
+    def change(i):
+        if i % 3 == 1:
+            o.s = (o.s[0], o.s[0])
+        if i == 5:
+            o.s += (torch.ones(3),)
+
+    return f, lambda: [*o.s, o.last], change
+
+
+@program(misses=2)
+def recurrent_module():
+    m, o = torch.nn.LSTM(3, 4, batch_first=True), _holder(h=None)
+
+    def f(x):
+        with torch.no_grad():
+            y, o.h = m(x.view(1, 1, 3), o.h)
+        return y
+
+    return f, lambda: list(o.h), lambda i: setattr(o, "h", None) if i == 4 else None
+
+
+@program(misses=None)
+def attributes_that_are_asked_for():
+    o = _holder(h=torch.zeros(3))
+
+    def f(x):
+        y = x * getattr(o.h, "scale", 1) * o.h.dim()
+        o.h = o.h + x
+        return y
+
+    return f, lambda: [o.h], lambda i: setattr(o.h, "scale", i) if i % 2 else None
+
+
+@program(misses=1)
 def attribute_of_a_class():
     class Kept:
         s = torch.ones(3)
@@ -435,6 +492,16 @@ def test_prologue_takes_the_state_from_its_place():
     o.h = torch.ones(4)
     with pytest.raises(AssertionError):
         run_prologue(x)
+
+
+def test_prologue_takes_a_pair_from_its_place():
+    compiled = fulgurite.jit(PROGRAMS["pair_made_anew"][0]()[0])
+    compiled(torch.ones(3))
+    prologue = fulgurite.last_prologue_traces(compiled)[-1].python_callable()
+    inputs = prologue(torch.ones(3))
+    assert [tuple(t.shape) for t in inputs] == [(3,)] * 3
+    with pytest.raises(AssertionError):
+        prologue(torch.ones(4))
 
 
 def test_deepcopies_have_states_of_their_own():
