@@ -54,7 +54,7 @@ def test_a_record_keeps_no_model_alive_that_is_found_in_a_global():
     del s.model
     gc.collect()
     assert gone() is None
-    assert not record.check() and not record.expired
+    assert not record.check() and record.expired
 
 
 def test_a_record_of_an_error_keeps_no_model_alive():

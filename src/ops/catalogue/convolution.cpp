@@ -12,11 +12,12 @@ using at::native::ConvBackend;
 using Optional = std::optional<Tensor>;
 
 // A CPU tensor of this geometry, without data: the choice of a backend looks at the device.
-Tensor on_cpu(const Tensor& self, bool extra_dim) {
+Tensor on_cpu(const Tensor& self, bool extra_dim, bool contiguous = false) {
   at::DimVector sizes(self.sizes()), strides(self.strides());
+  if (contiguous && !self.is_contiguous()) strides = c10::contiguous_strides(self.sizes());
   if (extra_dim) {
+    strides.insert(strides.begin() + 2, self.size(2) * strides[2]);
     sizes.insert(sizes.begin() + 2, 1);
-    strides.insert(strides.begin() + 2, self.size(2) * self.stride(2));
   }
   c10::Storage nothing(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, at::kCPU), nullptr,
                        false);
@@ -118,8 +119,7 @@ Choice choose(const Tensor& input, const Tensor& weight, const Tensor& bias, Con
     c.output_padding.insert(c.output_padding.begin(), 0);
   }
   // An input of one dimension is made contiguous first, whatever layout it has.
-  const bool copied = one_dim && !input.is_contiguous();
-  const Tensor x = on_cpu(copied ? input.contiguous() : input, one_dim);
+  const Tensor x = on_cpu(input, one_dim, one_dim);
   const Tensor w = on_cpu(weight, one_dim);
   const auto symbolic = [](IntArrayRef ints) { return c10::fromIntArrayRefSlow(ints); };
   at::OptionalSymIntArrayRef sizes;
