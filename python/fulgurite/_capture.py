@@ -116,8 +116,7 @@ def _program(target, tracer, given, places, recorder, result):
     _check_arguments(given, places, state, outputs)
     stored = state.take_tensors()
     for tensor in stored:
-        if all(tensor is not given_one for given_one in given.stand_ins):
-            refuse_attributes(tensor, "keeps")
+        refuse_attributes(tensor, given.stand_ins, "keeps")
     _refuse_new_parameters(outputs.tensors + stored, given)
     captured = _C.finish(tracer, outputs.tensors + stored, _with_stored(outputs, stored))
     found = places.found if state.uses_arguments or outputs.gives_argument else []

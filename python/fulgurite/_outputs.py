@@ -25,9 +25,10 @@ _SHARED = (*_ATOMS, types.FunctionType, types.ModuleType, type, slice, frozenset
 _BUILTIN = (types.BuiltinMethodType, types.MethodWrapperType)
 
 
-def refuse_attributes(tensor, what):
+def refuse_attributes(tensor, stand_ins, what):
     """Of a tensor that the call makes: `what` it does with it."""
-    if _C.is_trace_tensor(tensor) and vars(tensor):
+    sets = _C.is_trace_tensor(tensor) and vars(tensor)
+    if sets and all(tensor is not other for other in stand_ins):
         names = ", ".join(vars(tensor))
         raise Unsupported(
             f"the function {what} a tensor on which it sets attributes ({names}), which would "
@@ -126,16 +127,12 @@ class Outputs:
                 f"the function returns a {type(value).__name__}, a subclass of torch.Tensor; "
                 "return a plain tensor, or leave this function uncompiled"
             )
-        if not self._stands_in(value):
-            refuse_attributes(value, "returns")
+        refuse_attributes(value, self._stand_ins, "returns")
         if id(value) not in self._numbers:
             self._numbers[id(value)] = len(self.tensors)
             self.tensors.append(value)
         number = self._numbers[id(value)]
         return ("tensor", number, ()), ("leaf", number, (), ())
-
-    def _stands_in(self, value):
-        return any(value is other for other in self._stand_ins)
 
     def _number(self, value):
         template, tree = self._tensor(value.value())

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <unordered_set>
 
 #include "bindings/areas.h"
 #include "bindings/entry.h"
@@ -125,10 +126,19 @@ nb::dict fetch(StateRecord& record, nb::list tensors, const ReplacedTensors& rep
     if (pystate::is_tensor(object) && has_attributes(object)) return false;
     return !record.effects.stores(object);
   };
-  for (size_t i = 0; i < nb::len(tensors); ++i)
-    if (const auto place = facts->fetch(tensors[i].ptr(), {replaced.places, may_be_another}))
+  // Most tensors are parameters, which nobody replaces: no search among all facts for each of them.
+  std::unordered_set<PyObject*> candidates;
+  for (const pystate::Fact& fact : facts->facts)
+    if (fact.written || fact.kind == pystate::Kind::Part || fact.kind == pystate::Kind::Referent ||
+        !replaced.places.empty())
+      candidates.insert(fact.value.object());
+  for (size_t i = 0; i < nb::len(tensors); ++i) {
+    const nb::handle tensor = tensors[i];
+    if (!candidates.contains(tensor.ptr())) continue;
+    if (const auto place = facts->fetch(tensor.ptr(), {replaced.places, may_be_another}))
       found[nb::int_(i)] = nb::make_tuple(place->fact, place->part);
-  record.guards.rebuild();
+  }
+  if (nb::len(found)) record.guards.rebuild();
   return found;
 }
 
