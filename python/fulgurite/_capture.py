@@ -13,11 +13,10 @@ import torch
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _device
 
-from fulgurite import _C, _names, _tracing
+from fulgurite import _C, _names, _numbers, _tracing
 from fulgurite._advice import advised
 from fulgurite._arguments import container_places, substitute, top_names
 from fulgurite._C import Unsupported
-from fulgurite._numbers import settle
 from fulgurite._outputs import Outputs, refuse_attributes
 
 # Whose frames are not the program's own.
@@ -67,9 +66,9 @@ def capture(target, args, kwargs):
     recorder = _C.StateRecorder(_roots(target, args, kwargs), places.containers, given.stand_ins)
     ambient, modes = _C.ambient_key(), _FunctionModes()
     try:
-        with _tracing.listening(tracer, recorder), recorder:
+        with _numbers.collected(), _tracing.listening(tracer, recorder), recorder:
             result = target(*given.args, **given.kwargs)
-            settle(result, recorder.is_old)
+            _numbers.settle()
         _check_undisturbed(ambient, modes, tracer)
         _check_repeatable(recorder, target)
         program = _program(target, tracer, given, places, recorder, result)

@@ -49,14 +49,22 @@ class _Epilogue:
 
         made = [self._recipe(recipe, recipes, stored, named) for recipe in recipes]
         texts = self._shared(recipes, made)
-        for kind, container, key, value, moved, what, file, line in stores:
+        for kind, container, key, value, moved, updates, what, file, line in stores:
             where = f"{os.path.basename(file)}:{line}: " if file else ""
             self.program.line(f"# {where}{what}".replace("\n", " "))
             store = self.program.word(checks.STORES[kind])
             place = f"{named(container)}, {self.program.literal(key, 'key')}"
             if moved:
                 self.program.line(f"{store}({place}, {self.program.word('absent')})")
-            new = self.program.word("absent") if value is None else texts(value)
+            if updates:
+                new = f"{self.program.word(checks.KINDS[kind])}({place})"
+            elif value is None:
+                new = self.program.word("absent")
+            else:
+                new = texts(value)
+            for number, (symbol, swapped, operand) in enumerate(updates):
+                pair = [f"({new})" if number else new, texts(operand)]
+                new = f" {symbol} ".join(reversed(pair) if swapped else pair)
             self.program.line(f"{store}({place}, {new})")
 
     def _recipe(self, recipe, recipes, stored, named):
@@ -67,6 +75,8 @@ class _Epilogue:
             return named(what)
         if step == "tensor":
             return self.tensors[stored + what]
+        if step == "number":
+            return f"{self.tensors[stored + what]}.item()"
         if step == "argument":
             return self.containers[what]
         return step, parts
@@ -121,4 +131,4 @@ def _container(kind, items):
 
 
 def _count_tensors(recipes):
-    return len({what for step, what, _ in recipes if step == "tensor"})
+    return len({what for step, what, _ in recipes if step in ("tensor", "number")})

@@ -5,12 +5,14 @@ The program gets an object that stands for a float. Arithmetic on it is recorded
 know the number itself, to branch on it or to print it, it is refused.
 """
 
+import contextlib
 import sys
+import threading
+import weakref
 
 import torch
 
 from fulgurite import _C
-from fulgurite._reach import reachable
 
 _INSTEAD = (
     "compute with the number (+, -, *, /, **, abs) and give it to operators of torch, use "
@@ -29,6 +31,7 @@ class Number(torch.SymFloat):
     def __init__(self, leaves, text):
         """`text`: an expression with {0}, {1}, ... for `leaves`, which are numbers of the trace."""
         self._leaves, self._text, self._value = leaves, text, None
+        _made.all.append(weakref.ref(self))
 
     def value(self):
         """The number as a value of the trace."""
@@ -65,11 +68,31 @@ class Number(torch.SymFloat):
         return Number(self._leaves, f"abs({self._text})")
 
 
-def settle(result, is_old):
-    """Makes values of the trace of the numbers in a result, while it is captured."""
-    for value in reachable(result, is_old):
-        if type(value) is Number:
-            value.value()
+class _Made(threading.local):
+    """Weak references to the numbers of the capture on this thread."""
+
+    def __init__(self):
+        self.all = []
+
+
+_made = _Made()
+
+
+@contextlib.contextmanager
+def collected():
+    """Within, the numbers are those of one capture."""
+    before, _made.all = _made.all, []
+    try:
+        yield
+    finally:
+        _made.all = before
+
+
+def settle():
+    """Makes values of the trace of the numbers that the program keeps, while it is captured."""
+    for reference in _made.all:
+        if (number := reference()) is not None:
+            number.value()
 
 
 class _Node:

@@ -196,10 +196,14 @@ class _StateGuards:
     def write(self):
         if self.facts:
             self.program.line("# the state of Python: what the program read of it")
-        for _, kind, container, key, value, elements, place, file, line in self.facts:
+        for _, kind, container, key, value, elements, place, file, line, asked in self.facts:
             self._class_of(container)
             note = f"{place}" + (f"  {os.path.basename(file)}:{line}" if file else "")
             self._fact(kind, self._named(container, "object"), key, value, elements, note)
+            now, given = self._now(kind, self._named(container, "object"), key)
+            for question, answer in asked:
+                text = question.format(f"{now}({given})")
+                self.program.line(f"assert {'' if answer else 'not '}({text})  # {note}")
 
     def place(self, number, part):
         """(the expression for a place or a part of the tuple there, the class of what it is)"""

@@ -348,7 +348,8 @@ std::vector<at::Tensor> inputs_of(const Entry& entry, nb::tuple args, nb::dict k
 std::shared_ptr<ReplacedTensors> replaced_tensors(nb::handle function) {
   auto found = std::make_shared<ReplacedTensors>();
   checked(function)->state->entries.for_each([&](const std::shared_ptr<Entry>& entry) {
-    if (!entry->state) return;
+    // What the last check found may be gone by now.
+    if (!entry->state || entry->state->guards.check()) return;
     if (const auto place = entry->state->guards.replaced_tensor()) found->places.push_back(*place);
   });
   return found;

@@ -54,7 +54,16 @@ nb::tuple value_of(const Fact& fact) {
   return value_of(fact.value);
 }
 
-// (number, kind, address of the container, key, value, elements, place, file, line) of each guard.
+// (text, answer) of what is asked of a number: a Python expression with {} for the number.
+nb::list questions_of(const Fact& fact) {
+  nb::list list;
+  for (const pystate::Question& question : fact.questions)
+    list.append(nb::make_tuple(pystate::text_of(question, "{}"), question.answer));
+  return list;
+}
+
+// (number, kind, address of the container, key, value, elements, place, file, line, questions) of
+// each guard.
 nb::list describe_facts(const StateRecord& record) {
   nb::list list;
   const Facts* facts = facts_of(record);
@@ -65,7 +74,7 @@ nb::list describe_facts(const StateRecord& record) {
     const auto described = facts->describe(fact);
     list.append(nb::make_tuple(i, described.kind, address(fact.container), key_of(fact.key),
                                value_of(fact), values_of(fact.elements), described.place,
-                               described.file, described.line));
+                               described.file, described.line, questions_of(fact)));
   }
   return list;
 }
@@ -131,12 +140,12 @@ nb::dict find_objects(const StateRecord& record) {
 }
 
 nb::tuple describe_recipe(const Recipe& recipe, int first_argument) {
-  constexpr const char* kSteps[] = {"constant", "object", "tensor", "argument",
+  constexpr const char* kSteps[] = {"constant", "object", "tensor", "number", "argument",
                                     "tuple",    "list",   "dict",   "set"};
   nb::object what = nb::none();
   if (recipe.step == Recipe::Step::Constant) what = key_of(recipe.constant);
   if (recipe.step == Recipe::Step::Object) what = address(recipe.object.object());
-  if (recipe.step == Recipe::Step::Tensor) what = nb::int_(recipe.tensor);
+  if (recipe.tensor >= 0) what = nb::int_(recipe.tensor);
   if (recipe.step == Recipe::Step::Argument) what = nb::int_(recipe.argument - first_argument);
   nb::list parts;
   for (int part : recipe.parts) parts.append(part);
@@ -156,16 +165,25 @@ nb::object container_of(const pystate::Effect& effect, int first_argument) {
   return nb::make_tuple("argument", effect.argument - first_argument);
 }
 
-// (kind, container, key, number of a recipe or None, whether the key is removed first, what, file,
-// line)
+// Operations on the number that is there: (symbol, whether it is the second operand, number of a
+// recipe) of each.
+nb::list describe_updates(const pystate::Effect& effect) {
+  nb::list list;
+  for (const auto& [kind, swapped, operand] : effect.updates)
+    list.append(nb::make_tuple(std::string(pystate::text_of(kind)), swapped, operand));
+  return list;
+}
+
+// (kind, container, key, number of a recipe or None, whether the key is removed first, updates,
+// what, file, line)
 nb::list describe_stores(const StateRecord& record) {
   nb::list list;
   for (const pystate::Effect& effect : record.effects.list()) {
     const auto line = pystate::Recording::line_of(effect.where);
-    list.append(nb::make_tuple(pystate::name_of(effect.kind),
-                               container_of(effect, record.first_argument), key_of(effect.key),
-                               effect.value < 0 ? nb::object(nb::none()) : nb::int_(effect.value),
-                               effect.moved, effect.what, line.file, line.line));
+    list.append(nb::make_tuple(
+        pystate::name_of(effect.kind), container_of(effect, record.first_argument),
+        key_of(effect.key), effect.value < 0 ? nb::object(nb::none()) : nb::int_(effect.value),
+        effect.moved, describe_updates(effect), effect.what, line.file, line.line));
   }
   return list;
 }

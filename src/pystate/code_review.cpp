@@ -150,6 +150,7 @@ void* make_review(PyCodeObject* code) {
   review->bytes =
       reinterpret_cast<const unsigned char*>(PyBytes_AS_STRING(review->instructions.get()));
   review->count = static_cast<int>(PyBytes_GET_SIZE(review->instructions.get()) / 2);
+  review->number_uses = find_number_uses(*review);
   return review;
 }
 

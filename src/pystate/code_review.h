@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include "pystate/number_uses.h"
 #include "pystate/ref.h"
 #include "pystate/reviewed_functions.h"
 
@@ -23,6 +24,7 @@ struct CodeReview {
   Ref instructions;                            // before specialisation
   const unsigned char* bytes = nullptr;        // of `instructions`
   int count = 0;
+  std::vector<NumberUse> number_uses;
   uint64_t noted_by = 0;  // the last recording that keeps the code object alive
 };
 

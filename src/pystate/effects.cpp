@@ -14,7 +14,8 @@ class EffectBuilder {
 
   void add(const Location& location) {
     Ref now = new_value(location);
-    bool same = location.kind != Kind::Appended && !(location.moved && now) &&
+    const bool updated = location.is_updated();
+    bool same = !updated && location.kind != Kind::Appended && !(location.moved && now) &&
                 same_value(location.kind, location.entry.get(), now.get());
     if (same) return;
     if (now) kept_.push_back(now);
@@ -24,7 +25,9 @@ class EffectBuilder {
     effect.where = location.where;
     effect.code = Ref::borrow(reinterpret_cast<PyObject*>(location.where.code));
     effect.place = facts_.place_of(location.kind, location.container, location.key.get());
-    effect.what = describe(effect, now.get());
+    effect.what = updated ? fmt::format("sets {0} to {1}", effect.place,
+                                        text_of(location.updates, effect.place))
+                          : describe(effect, now.get());
     const Known* known = log_.known(location.container);
     // Another object on the next call, while this address may be anything by then.
     if (known && known->age == Age::Argument) effect.argument = argument_number(location.container);
@@ -34,6 +37,11 @@ class EffectBuilder {
       effect.refusal = "nobody knows how the program comes to the object that it changes";
     } else if (location.kind == Kind::Buffer) {
       effect.refusal = "writes to the memory of an array cannot be repeated";
+    } else if (updated) {
+      has_tensor_ = false;
+      for (const Operation& update : location.updates)
+        effect.updates.push_back({update.kind, update.swapped, make_operand(update.operand.get())});
+      if (has_tensor_) effect.kind_of_value = EffectClass::Tensor;
     } else if (now) {
       has_tensor_ = false;
       effect.value = make(now.get());
@@ -115,6 +123,17 @@ class EffectBuilder {
     return step;
   }
 
+  int add_tensor(Recipe::Step step, PyObject* tensor) {
+    effects_.tensors_.push_back(Ref::borrow(tensor));
+    has_tensor_ = true;
+    return add_step({step, {}, {}, int(effects_.tensors_.size()) - 1});
+  }
+
+  int make_operand(PyObject* operand) {
+    if (is_constant(operand)) return add_step({Recipe::Step::Constant, Ref::borrow(operand)});
+    return add_tensor(Recipe::Step::Number, operand);
+  }
+
   // Whether the run put something else where it found the object: another one in each call.
   bool gives_way(const Known& known) const {
     return known.origin != kUnknown && log_.locations()[static_cast<size_t>(known.origin)].written;
@@ -123,10 +142,12 @@ class EffectBuilder {
   int make_anew(PyObject* value) {
     if (is_constant(value)) return add_step({Recipe::Step::Constant, Ref::borrow(value)});
     const Known* known = log_.known(value);
-    if (is_tensor(value) && (!log_.is_old(value) || gives_way(*known))) {
-      effects_.tensors_.push_back(Ref::borrow(value));
-      has_tensor_ = true;
-      return add_step({Recipe::Step::Tensor, {}, {}, int(effects_.tensors_.size()) - 1});
+    if (is_tensor(value) && (!log_.is_old(value) || gives_way(*known)))
+      return add_tensor(Recipe::Step::Tensor, value);
+    if (is_number_of_run(value)) {
+      const Ref tensor = tensor_of_number(value);
+      if (tensor) return add_tensor(Recipe::Step::Number, tensor.get());
+      PyErr_Clear();
     }
     if (known && known->age == Age::Argument && !PyTuple_Check(value)) {
       const int number = argument_number(value);
@@ -185,6 +206,9 @@ Ref build(const Recipe& recipe, std::span<PyObject* const> tensors,
       return Ref::borrow(recipe.object.weak() ? recipe.object.alive() : recipe.object.object());
     case Recipe::Step::Tensor:
       return Ref::borrow(tensors[static_cast<size_t>(recipe.tensor)]);
+    case Recipe::Step::Number:
+      return Ref::steal(
+          PyObject_CallMethod(tensors[static_cast<size_t>(recipe.tensor)], "item", nullptr));
     case Recipe::Step::Argument:
       return Ref::borrow(arguments(recipe.argument));
     case Recipe::Step::Dict: {
@@ -230,6 +254,14 @@ bool Effects::replay(std::span<PyObject* const> tensors, const Arguments& argume
     const Effect& effect = effects_[i];
     PyObject* container = containers[i].get();
     if (effect.moved && !store(effect.kind, container, effect.key.get(), nullptr)) return false;
+    if (!effect.updates.empty()) {
+      Ref value = value_at(effect.kind, container, effect.key.get());
+      for (const auto& [kind, swapped, operand] : effect.updates)
+        if (value)
+          value = apply(kind, swapped, value.get(), made[static_cast<size_t>(operand)].get());
+      if (!value || !store(effect.kind, container, effect.key.get(), value.get())) return false;
+      continue;
+    }
     PyObject* value = effect.value < 0 ? nullptr : made[static_cast<size_t>(effect.value)].get();
     if (!store(effect.kind, container, effect.key.get(), value)) return false;
   }

@@ -21,7 +21,17 @@ enum class EffectClass : uint8_t {
 
 // How to make a value: one step, whose parts are steps before it.
 struct Recipe {
-  enum class Step : uint8_t { Constant, Object, Tensor, Argument, Tuple, List, Dict, Set } step;
+  enum class Step : uint8_t {
+    Constant,
+    Object,
+    Tensor,
+    Number,  // that the tensor has
+    Argument,
+    Tuple,
+    List,
+    Dict,
+    Set
+  } step;
   Ref constant;
   Expected object;
   int tensor = -1;         // index into Effects::tensors
@@ -36,6 +46,13 @@ struct Effect {
   Ref key;
   int argument = -1;  // which root it was, where it is a container among the arguments instead
   int value = -1;     // index into Effects::recipes; -1 removes
+  // Instead of a value: operations on the number that is there, with recipes.
+  struct Step {
+    Arithmetic kind;
+    bool swapped;
+    int operand;
+  };
+  std::vector<Step> updates = {};
   uint32_t order = 0;
   bool moved = false;   // the key is removed first, so that it comes last
   std::string place;    // "model.counter"

@@ -107,13 +107,18 @@ Fact fact_of(const Location& location, const Log& log) {
   if (has_elements(location.kind, entry)) {
     fact.elements = expect_elements(entry);
     if (location.replaced) allow_any(fact.elements, entry, location.replaced.get());
+  } else if (!location.read) {
+    fact.fetched = true;
+    fact.value = Expected(reinterpret_cast<PyObject*>(Py_TYPE(entry)));
+    fact.questions = location.questions;
   } else {
     fact.value = Expected(entry);
   }
   fact.code = Ref::borrow(reinterpret_cast<PyObject*>(location.where.code));
   fact.instruction = location.where.instruction;
   fact.written = location.written;
-  fact.variable = variable_at(location.kind, location.container, location.key.get());
+  if (!fact.fetched)
+    fact.variable = variable_at(location.kind, location.container, location.key.get());
   return fact;
 }
 
@@ -140,7 +145,10 @@ bool holds(const Fact& fact) {
   const bool of_class = fact.fetched || is_gradient(fact.kind, fact.container, fact.key.get());
   if (PyObject* expected = fact.value.alive(); of_class && expected && PyType_Check(expected))
     return now && is_of(now.get(), expected) &&
-           (!fact.fetched || fact.elements.empty() || parts_are_of(now.get(), fact.elements));
+           (!fact.fetched || fact.elements.empty() || parts_are_of(now.get(), fact.elements)) &&
+           std::ranges::all_of(fact.questions, [&](const Question& question) {
+             return has_same_answer(question, now.get());
+           });
   if (has_elements(fact.kind, now.get())) return elements_match(fact, now.get());
   return fact.value.matches(now.get());
 }
@@ -149,7 +157,7 @@ Facts::Facts(const Log& log) : identified_(log.identified) {
   for (const Root& root : log.roots()) root_names.push_back(root.name);
   std::vector<int> index(log.locations().size(), -1);  // location -> fact
   for (size_t i = 0; i < log.locations().size(); i++) {
-    if (!log.locations()[i].read) continue;
+    if (!log.locations()[i].read && !log.locations()[i].by_type) continue;
     index[i] = static_cast<int>(facts.size());
     facts.push_back(fact_of(log.locations()[i], log));
   }

@@ -57,9 +57,10 @@ struct Fact {
   int instruction = 0;
   PyObject** variable = nullptr;  // see variable_at()
   bool written = false;           // by the run, too
-  // The place holds a tensor of the class `value`, another one in each call; or a tuple of tensors
-  // of the classes `elements`.
+  // The place holds a tensor of the class `value`, another one in each call, or a tuple of tensors
+  // of the classes `elements`; or a number of that class, of which nothing else counts.
   bool fetched = false;
+  std::vector<Question> questions;  // about that number
   bool dropped = false;
 };
 

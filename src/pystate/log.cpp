@@ -113,8 +113,9 @@ LocationId Log::read(Kind kind, PyObject* container, PyObject* key) {
     }
   LocationId id = locate(kind, container, key);
   if (kind == Kind::Length && first_contents(container)) read_presence(container);
+  if (number_only && note_number(id)) return id;
   Location& location = locations_[id];
-  if (!location.written) location.read = true;
+  if (!location.written || location.only_updates) location.read = true;
   return id;
 }
 
@@ -144,6 +145,7 @@ void Log::rewrite(Kind kind, PyObject* container, PyObject* key, bool from_the_o
   if (inserts && location.entry) location.moved = true;
   if (!location.written) location.where = here;
   location.written = true;
+  location.only_updates = location.only_updates && id == storing_number;
   if (kind == Kind::Key && find(Kind::Length, container, nullptr) != kUnknown)
     read_presence(container);
 }
@@ -207,7 +209,7 @@ Ref Log::replaced_keys(PyObject* dict) const {
   if (!PyDict_Check(dict) || !first_contents(dict)) return Ref();
   Ref keys = Ref::steal(PySet_New(nullptr));
   for (const Location& one : locations_)
-    if (one.container == dict && one.kind == Kind::Key && one.written && !one.read)
+    if (one.container == dict && one.kind == Kind::Key && one.written && !one.read && !one.by_type)
       PySet_Add(keys.get(), one.key.get());
   return keys;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "pystate/numbers.h"
 #include "pystate/ref.h"
 #include "pystate/values.h"
 
@@ -36,6 +37,15 @@ struct Location {
   uint32_t order = 0;   // of writes; a key that is put back after its removal counts anew
   // Of a slot of a tensor: what it held when the run ended. The capture then puts tensors back.
   std::optional<Ref> last = std::nullopt;
+  // See pystate/numbers.h. Whether the type of what it held at first must be the same in a later
+  // run; whether all writes are updates, and which; what was asked of it.
+  bool by_type = false;
+  bool only_updates = false;
+  std::vector<Operation> updates = {};
+  std::vector<Question> questions = {};
+
+  // Whether its number at first counts for nothing but its number at last.
+  bool is_updated() const { return only_updates && !read && !updates.empty(); }
 };
 
 enum class Age : uint8_t {
@@ -107,6 +117,18 @@ class Log {
   const std::vector<Location>& locations() const { return locations_; }
   const std::vector<Root>& roots() const { return roots_; }
 
+  // What is read now is only computed with: where that is a number, its type is noted alone, and
+  // its place is `number_place`.
+  bool number_only = false;
+  LocationId number_place = kUnknown;
+  LocationId storing_number = kUnknown;  // the place whose update is being stored
+  // The update is over: the place holds `result`.
+  void end_update(LocationId place, PyObject* result, std::vector<Operation> updates);
+  // Of what the place holds now. False where the answer does not follow from what it held at first.
+  bool add_question(LocationId place, Question question);
+  // What the place held at first counts.
+  void need_value(LocationId place);
+
   Where here;  // where the program is
   // A container among the arguments was found in another place, too: what is checked with the
   // arguments does not hold for that place.
@@ -138,6 +160,7 @@ class Log {
   LocationId read_appended(PyObject* list);
   void keep_contents(PyObject* container);
   void guard_unchanged();
+  bool note_number(LocationId id);
 
   std::vector<Root> roots_;
   std::vector<Location> locations_;

@@ -249,6 +249,10 @@ std::string Facts::explain(const Fact& fact) const {
       break;
   }
   Ref now = value_at(fact.kind, fact.container, fact.key.get());
+  for (const Question& question : fact.questions)
+    if (now && is_plain_number(now.get()) && !has_same_answer(question, now.get()))
+      return fmt::format("{} was {}, is now {}", text_of(question, place),
+                         question.answer ? "True" : "False", question.answer ? "False" : "True");
   PyObject* before = fact.value.object() ? fact.value.alive() : nullptr;
   bool was_absent = !fact.value.object();
   std::string then = was_absent ? "absent" : before ? short_repr(before) : "another object";

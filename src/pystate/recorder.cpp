@@ -123,6 +123,7 @@ bool Recorder::stop() {
   if (active != this) return false;
   active = nullptr;
   plain_scripts_.reset();
+  numbers_.settle(log);
   for (auto& [lock, held] : locks_)
     if (held)
       note(Impure::Outside,
@@ -391,7 +392,10 @@ void Recorder::on_opcode(PyFrameObject* object) {
   auto [opcode, argument, next] = decode(known, index);
   Instruction at{frame, code, opcode, argument, next, end};
   current = &at;
-  observe(*this, at);
+  if (known.number_uses.empty()) [[likely]]
+    observe(*this, at);
+  else
+    numbers_.observe(*this, known, at, index);
   current = nullptr;
 }
 

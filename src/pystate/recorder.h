@@ -18,6 +18,7 @@
 #include "pystate/impurity.h"
 #include "pystate/interpreter.h"
 #include "pystate/log.h"
+#include "pystate/number_recorder.h"
 #include "torch/plain_scripts.h"
 
 namespace fulgurite::pystate {
@@ -134,6 +135,7 @@ class Recorder {
   std::vector<std::pair<Ref, Ref>> abstract_checks_;  // type, abstract class
   std::vector<int> answers_before_import_;
   std::optional<PlainScripts> plain_scripts_;
+  NumberRecorder numbers_;
   std::vector<std::pair<Ref, int>> locks_;  // how many times each was taken more than given back
   ska::flat_hash_set<const Frame*> generators_;  // that started in this run
   std::vector<Ref> codes_;

@@ -12,6 +12,7 @@ import fulgurite
 from bench import memory
 from fulgurite import _C
 from fulgurite._module import function_of
+from tests.e2e.python_process import run_code
 
 
 def run_in_threads(count, work):
@@ -340,3 +341,35 @@ def test_an_exception_that_a_capture_kept_is_freed():
     references = compiled_and_called()
     gc.collect()
     assert [reference() for reference in references] == [None, None]
+
+
+OWNERS_THAT_ARE_GONE = """
+import collections, torch, fulgurite
+
+class Owner:
+    def __init__(self):
+        self.kept, self.count = collections.deque(maxlen=2), 0
+
+    def __call__(self, x):
+        self.kept.append(x.mean(0))
+        self.count = (self.count + 1) % 3
+        return x + self.kept[0] * self.count
+
+class World: pass
+
+world = World()
+compiled = fulgurite.jit(lambda x: world.owner(x))
+for epoch in range(3):
+    world.owner = Owner()
+    for rows in (2, 2, 3, 3, 2, 3):
+        compiled(torch.ones(rows, 4))
+world.owner = torch.nn.Tanh()
+compiled(torch.zeros(2, 4))
+print("done")
+"""
+
+
+def test_state_whose_owner_is_gone():
+    """Freed memory is overwritten in this process, so that a look at it is noticed."""
+    done = run_code(OWNERS_THAT_ARE_GONE, PYTHONMALLOC="debug")
+    assert done.stdout == "done\n", done.stderr

@@ -157,8 +157,11 @@ def test_a_number_that_is_kept():
         module.last = x.sum().item()
         return module(x)
 
-    with pytest.raises(Unsupported, match="module.last"):
-        fulgurite.jit(f)(torch.ones(1, 2))
+    compiled = fulgurite.jit(f)
+    for i in range(3):
+        compiled(torch.full((1, 2), float(i)))
+        assert type(module.last) is float and module.last == 2 * i
+    assert fulgurite.cache_misses(compiled) == 1
 
 
 def test_constants_beside_a_number_in_a_list_are_finite_floats():

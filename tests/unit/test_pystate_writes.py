@@ -345,10 +345,21 @@ def test_what_was_written_first_is_not_guarded():
 
 def test_a_read_before_a_write_is_guarded_with_its_first_value():
     world = World()
+    record = _C.record_state(appends_and_reads, (world,), {"w": world})
+    assert not record.check() and record.explain() == "len(w.list) was 3, is now 5"
+    world.list[:] = [1, 2, 3]
+    assert record.check(), record.explain()
+
+
+def test_a_counter_is_guarded_by_its_type():
+    world = World()
     record = _C.record_state(counts, (world,), {"w": world})
-    assert not record.check() and record.explain() == "w.number was 1, is now 2"
-    world.number = 1
-    assert record.check()
+    assert [what for _, what, *_ in record.effects] == ["sets w.number to w.number + 1"]
+    assert record.check(), record.explain()
+    record.replay([])
+    assert world.number == 3
+    world.number = 1.5
+    assert not record.check()
 
 
 def test_append_to_a_list_that_is_not_read_works_with_any_list():
@@ -374,7 +385,7 @@ def test_effects_say_what_and_where():
     world = World()
     record = _C.record_state(counts, (world,), {"w": world})
     ((kind, what, refusal, line),) = record.effects
-    assert (kind, what, refusal) == ("exact", "sets w.number to 2", "")
+    assert (kind, what, refusal) == ("exact", "sets w.number to w.number + 1", "")
     assert line == counts.__code__.co_firstlineno + 1
 
 
