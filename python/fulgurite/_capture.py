@@ -113,6 +113,7 @@ def _program(target, tracer, given, places, recorder, result):
                 f"{_place(file, line, target)}"
             )
     _check_arguments(given, places, state, outputs)
+    state.share_results(outputs.made)
     stored = state.take_tensors()
     for tensor in stored:
         refuse_attributes(tensor, given.stand_ins, "keeps")

@@ -28,15 +28,18 @@ class _Epilogue:
         self.program.line(f"def epilogue({', '.join([*self.tensors, *self.containers])}):", 0)
         for name, expressions in zip(self.containers, places.values(), strict=True):
             self.program.line(f"# {name}: {expressions[0]}")
-        if self.record.python_state is not None:
-            self._effects(self.record.python_state)
-        self.program.line(f"return {self._result(self.record.template)}")
+        state = self.record.python_state
+        recipes = [] if state is None else _C.state_recipes(state)
+        stores_result = any(step == "result" for step, _, _ in recipes)
+        result = self._result(self.record.template) if stores_result else ""
+        if state is not None:
+            self._effects(state, recipes)
+        self.program.line(f"return {result or self._result(self.record.template)}")
         return self.program
 
-    def _effects(self, state):
+    def _effects(self, state, recipes):
         objects, stores = _C.state_objects(state), _C.state_stores(state)
         holders = _C.state_holders(state)
-        recipes = _C.state_recipes(state)
         stored = len(self.tensors) - _count_tensors(recipes)
 
         def named(address):
@@ -79,6 +82,8 @@ class _Epilogue:
             return f"{self.tensors[stored + what]}.item()"
         if step == "argument":
             return self.containers[what]
+        if step == "result":
+            return self.made[what]
         return step, parts
 
     def _shared(self, recipes, made):

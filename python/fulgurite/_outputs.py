@@ -43,6 +43,7 @@ class Outputs:
     tensors: the distinct tensors of the result, in order.
     template: for the extension, see src/bindings/outputs.h.
     tree: for the printed return, see src/ir/output_tree.h.
+    made: {id: number} of what every call makes anew for the result.
     """
 
     def __init__(self, result, is_old, places=None, stand_ins=()):
@@ -54,6 +55,7 @@ class Outputs:
         self._open = set()  # the ids of what is being read
         self.template, self.tree = self._read(result)
         self._result = self._reached = None
+        self.made = {key: number for key, (number, _) in self._made.items()}
 
     def _read(self, value):
         if isinstance(value, torch.Tensor):

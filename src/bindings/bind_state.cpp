@@ -151,6 +151,14 @@ nb::list take_tensors(StateRecord& record) {
   return list;
 }
 
+// {id: number} of containers that the run made and returned.
+void share_results(StateRecord& record, nb::dict numbers) {
+  pystate::Effects::Numbers results;
+  for (const auto& [id, number] : numbers)
+    results.emplace(reinterpret_cast<PyObject*>(nb::cast<uintptr_t>(id)), nb::cast<int>(number));
+  record.effects.share(results);
+}
+
 }  // namespace
 
 void bind_state(nb::module_& m) {
@@ -165,6 +173,8 @@ void bind_state(nb::module_& m) {
            "Lets the program take tensors from their places on each call: the number of the guard "
            "that says where, and which part of a tuple there or -1, by number of the tensor. Not "
            "those that have to be the ones they are, `known` among them.")
+      .def("share_results", &share_results, nb::arg("numbers"),
+           "What is stored and in the result, too, is one object: {id: number in the result}.")
       .def("take_tensors", &take_tensors);
   nb::class_<StateRecorder>(m, "StateRecorder", "Records what runs while it is entered.")
       .def(nb::init<nb::dict, nb::list, nb::list>(), nb::arg("roots"), nb::arg("arguments"),

@@ -141,11 +141,12 @@ nb::dict find_objects(const StateRecord& record) {
 
 nb::tuple describe_recipe(const Recipe& recipe, int first_argument) {
   constexpr const char* kSteps[] = {"constant", "object", "tensor", "number", "argument",
-                                    "tuple",    "list",   "dict",   "set"};
+                                    "result",   "tuple",  "list",   "dict",   "set"};
   nb::object what = nb::none();
   if (recipe.step == Recipe::Step::Constant) what = key_of(recipe.constant);
   if (recipe.step == Recipe::Step::Object) what = address(recipe.object.object());
   if (recipe.tensor >= 0) what = nb::int_(recipe.tensor);
+  if (recipe.step == Recipe::Step::Result) what = nb::int_(recipe.result);
   if (recipe.step == Recipe::Step::Argument) what = nb::int_(recipe.argument - first_argument);
   nb::list parts;
   for (int part : recipe.parts) parts.append(part);

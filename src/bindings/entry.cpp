@@ -173,8 +173,10 @@ PyObject* Entry::finish(std::vector<at::Tensor> outputs, const Arguments& argume
   const size_t stored = state ? state->effect_tensors : 0;
   const std::vector<at::Tensor> effects(outputs.end() - static_cast<ptrdiff_t>(stored),
                                         outputs.end());
-  if (state && !state->replay(effects, containers)) return nullptr;
-  return build(output, outputs, containers);
+  std::vector<nb::object> made;
+  nb::object result = nb::steal(build(output, outputs, containers, made));
+  if (!result.is_valid() || (state && !state->replay(effects, containers, made))) return nullptr;
+  return result.release().ptr();
 }
 
 std::vector<at::Tensor> Entry::inputs(const Arguments& arguments) const {

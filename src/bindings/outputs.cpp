@@ -17,8 +17,9 @@ constexpr std::array<const char*, 8> kKinds{"tensor", "constant", "tuple", "list
 
 class Builder {
  public:
-  Builder(const std::vector<at::Tensor>& tensors, const std::vector<nb::object>& arguments)
-      : tensors_(tensors), arguments_(arguments) {}
+  Builder(const std::vector<at::Tensor>& tensors, const std::vector<nb::object>& arguments,
+          std::vector<nb::object>& made)
+      : tensors_(tensors), arguments_(arguments), made_(made) {}
 
   PyObject* make(const OutputTemplate& t) {
     switch (t.kind) {
@@ -86,7 +87,7 @@ class Builder {
 
   const std::vector<at::Tensor>& tensors_;
   const std::vector<nb::object>& arguments_;
-  std::vector<nb::object> made_;
+  std::vector<nb::object>& made_;
 };
 
 }  // namespace
@@ -106,8 +107,8 @@ OutputTemplate read_template(nb::handle description) {
 }
 
 PyObject* build(const OutputTemplate& output, const std::vector<at::Tensor>& tensors,
-                const std::vector<nb::object>& arguments) {
-  return Builder(tensors, arguments).make(output);
+                const std::vector<nb::object>& arguments, std::vector<nb::object>& made) {
+  return Builder(tensors, arguments, made).make(output);
 }
 
 int visit(const OutputTemplate& output, visitproc visit, void* arg) {

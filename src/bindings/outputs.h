@@ -33,9 +33,9 @@ struct OutputTemplate {
 // From its form in Python: (kind name, index or object, children).
 OutputTemplate read_template(nb::handle description);
 
-// A new reference, or null with a Python error set.
+// A new reference, or null with a Python error set. `made` gets the containers by number.
 PyObject* build(const OutputTemplate& output, const std::vector<at::Tensor>& tensors,
-                const std::vector<nb::object>& arguments);
+                const std::vector<nb::object>& arguments, std::vector<nb::object>& made);
 
 int visit(const OutputTemplate& output, visitproc visit, void* arg);
 

@@ -17,16 +17,19 @@ std::string bytes_of(const at::Tensor& tensor) {
 }  // namespace
 
 bool StateRecord::replay(const std::vector<at::Tensor>& tensors,
-                         const std::vector<nb::object>& containers) const {
+                         const std::vector<nb::object>& containers,
+                         const std::vector<nb::object>& results) const {
   std::vector<nb::object> wrapped;
-  std::vector<PyObject*> given;
+  std::vector<PyObject*> given, made;
+  for (const nb::object& result : results) made.push_back(result.ptr());
   for (const at::Tensor& tensor : tensors) {
     wrapped.push_back(nb::steal(wrap_tensor(tensor)));
     given.push_back(wrapped.back().ptr());
   }
-  return effects.replay(given, [&](int root) {
+  const auto argument = [&](int root) {
     return containers.at(static_cast<size_t>(root - first_argument)).ptr();
-  });
+  };
+  return effects.replay(given, argument, made);
 }
 
 int StateRecord::visit(visitproc visit, void* arg) const {

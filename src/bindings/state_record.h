@@ -22,9 +22,10 @@ struct StateRecord {
   int first_argument = 0;     // how many roots come before the containers among the arguments
   size_t effect_tensors = 0;  // how many outputs of the plan, the last ones, are stored by effects
 
-  // Repeats the effects, with these tensors in them. False with a Python error set.
-  bool replay(const std::vector<at::Tensor>& tensors,
-              const std::vector<nb::object>& containers) const;
+  // Repeats the effects, with these tensors in them, and what the result has in it by number. False
+  // with a Python error set.
+  bool replay(const std::vector<at::Tensor>& tensors, const std::vector<nb::object>& containers,
+              const std::vector<nb::object>& results) const;
   int visit(visitproc visit, void* arg) const;
 };
 

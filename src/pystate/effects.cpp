@@ -112,13 +112,13 @@ class EffectBuilder {
   }
 
   int make(PyObject* value) {
-    auto made = made_.find(value);
-    if (made != made_.end()) {
+    auto made = effects_.made_.find(value);
+    if (made != effects_.made_.end()) {
       has_tensor_ |= tensor_steps_.count(made->second) != 0;
       return made->second;
     }
     int step = make_anew(value);
-    if (step >= 0) made_.emplace(value, step);
+    if (step >= 0) effects_.made_.emplace(value, step);
     if (step >= 0 && has_tensor_) tensor_steps_.insert(step);
     return step;
   }
@@ -186,7 +186,6 @@ class EffectBuilder {
   const Log& log_;
   const Facts& facts_;
   std::vector<Ref> kept_;  // what is known by its address below
-  ska::flat_hash_map<PyObject*, int> made_;
   ska::flat_hash_set<int> tensor_steps_;
   std::string refusal_;
   bool has_tensor_ = false;
@@ -195,7 +194,8 @@ class EffectBuilder {
 namespace {
 
 Ref build(const Recipe& recipe, std::span<PyObject* const> tensors,
-          const Effects::Arguments& arguments, const std::vector<Ref>& made) {
+          const Effects::Arguments& arguments, std::span<PyObject* const> results,
+          const std::vector<Ref>& made) {
   auto part = [&](size_t i) { return made[static_cast<size_t>(recipe.parts[i])].get(); };
   auto size = static_cast<Py_ssize_t>(recipe.parts.size());
   switch (recipe.step) {
@@ -211,6 +211,8 @@ Ref build(const Recipe& recipe, std::span<PyObject* const> tensors,
           PyObject_CallMethod(tensors[static_cast<size_t>(recipe.tensor)], "item", nullptr));
     case Recipe::Step::Argument:
       return Ref::borrow(arguments(recipe.argument));
+    case Recipe::Step::Result:
+      return Ref::borrow(results[static_cast<size_t>(recipe.result)]);
     case Recipe::Step::Dict: {
       Ref dict = Ref::steal(PyDict_New());
       for (size_t i = 0; dict && i + 1 < recipe.parts.size(); i += 2)
@@ -238,14 +240,27 @@ Effects::Effects(const Log& log, const Facts& facts) {
             [](const Effect& a, const Effect& b) { return a.order < b.order; });
 }
 
-bool Effects::replay(std::span<PyObject* const> tensors, const Arguments& arguments) const {
+void Effects::share(const Numbers& results) {
+  for (const auto& [object, step] : made_) {
+    Recipe& recipe = recipes_[static_cast<size_t>(step)];
+    const auto found = results.find(object);
+    const bool container = recipe.step == Recipe::Step::Tuple ||
+                           recipe.step == Recipe::Step::List || recipe.step == Recipe::Step::Dict;
+    if (!container || found == results.end()) continue;
+    recipe = {.step = Recipe::Step::Result, .result = found->second};
+  }
+  made_.clear();
+}
+
+bool Effects::replay(std::span<PyObject* const> tensors, const Arguments& arguments,
+                     std::span<PyObject* const> results) const {
   // A write may put something else where an argument was found, so all of them come first.
   std::vector<Ref> made, containers;
   for (const Effect& effect : effects_)
     containers.push_back(
         Ref::borrow(effect.argument < 0 ? effect.container : arguments(effect.argument)));
   for (const Recipe& recipe : recipes_) {
-    made.push_back(build(recipe, tensors, arguments, made));
+    made.push_back(build(recipe, tensors, arguments, results, made));
     if (made.back()) continue;
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "an object to be stored is gone");
     return false;

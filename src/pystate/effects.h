@@ -27,6 +27,7 @@ struct Recipe {
     Tensor,
     Number,  // that the tensor has
     Argument,
+    Result,  // a container that is in the call's result, too
     Tuple,
     List,
     Dict,
@@ -36,6 +37,7 @@ struct Recipe {
   Expected object;
   int tensor = -1;         // index into Effects::tensors
   int argument = -1;       // which root it was
+  int result = -1;         // number of the container in the result
   std::vector<int> parts;  // a dict's keys and values by turns
 };
 
@@ -81,9 +83,16 @@ class Effects {
   // The containers among the arguments of the call, by their number among the roots.
   using Arguments = std::function<PyObject*(int root)>;
 
+  // The containers that the run made and returned, with their numbers: what is stored are these
+  // very objects. To be called while they are alive, at most once.
+  using Numbers = ska::flat_hash_map<PyObject*, int>;
+  void share(const Numbers& results);
+
   // Does it again. To be called right after Guards::check() held, with one tensor for each of those
-  // taken. All effects can be repeated. Returns false with a Python error set if that failed.
-  bool replay(std::span<PyObject* const> tensors, const Arguments& arguments = {}) const;
+  // taken, and the containers of the result by number. All effects can be repeated. Returns false
+  // with a Python error set if that failed.
+  bool replay(std::span<PyObject* const> tensors, const Arguments& arguments = {},
+              std::span<PyObject* const> results = {}) const;
 
   // The roots among the arguments that replay() asks for.
   std::vector<int> arguments() const;
@@ -95,6 +104,7 @@ class Effects {
   std::vector<Effect> effects_;
   std::vector<Recipe> recipes_;
   std::vector<Ref> tensors_;
+  ska::flat_hash_map<PyObject*, int> made_;  // addresses, with their recipes; see share()
 };
 
 // Puts a value in its place; null removes. Contents are given as contents_of() gives them, items to

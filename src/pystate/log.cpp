@@ -276,10 +276,13 @@ void Log::adopt(PyObject* value, LocationId from) {
 // What is in a container among the arguments is checked with it.
 void Log::adopt_argument(const Known& owner, PyObject* value) {
   if (is_tensor(value)) return;
-  add_old(value, kUnknown, owner.root);
-  auto found = known_.find(value);
-  bool container = is_mutable_container(value) || PyTuple_Check(value);
-  if (found != known_.end() && container) found->second.age = Age::Argument;
+  if (!is_mutable_container(value) && !PyTuple_Check(value))
+    return add_old(value, kUnknown, owner.root);
+  auto [found, added] = known_.emplace(value, Known{Age::Argument, kUnknown, owner.root});
+  found->second.age = Age::Argument;
+  if (!added) return;
+  Py_INCREF(value);
+  read_parts(value);
 }
 
 void Log::adopt_parts(PyObject* object) {

@@ -364,3 +364,30 @@ def test_bounds_that_are_tensors():
     for stop in (2, 3):
         given = slice(torch.tensor(0), torch.tensor(stop))
         assert torch.equal(compiled(torch.arange(4.0), given), f(torch.arange(4.0), given))
+
+
+NESTED = [
+    lambda t: ((t, t * 2), (t + 1, t)),
+    lambda t: ([(t, t * 2)], (t + 1, [t, (t,)])),
+    lambda t: {"layers": ((t, (t, t)),), "n": (1, (2, "a"))},
+]
+
+
+def tensors_in(given):
+    if isinstance(given, torch.Tensor):
+        return [given]
+    if isinstance(given, dict):
+        given = list(given.values())
+    return (
+        [t for item in given for t in tensors_in(item)] if isinstance(given, list | tuple) else []
+    )
+
+
+@pytest.mark.parametrize("make", NESTED)
+def test_tuples_in_tuples(make):
+    """As the keys and values that a model returns for its next step."""
+    compiled = fulgurite.jit(lambda given: sum(tensors_in(given)))
+    for i in range(3):
+        given = make(torch.full((2,), float(i)))
+        assert torch.equal(compiled(given), sum(tensors_in(given)))
+    assert fulgurite.cache_misses(compiled) == 1

@@ -338,3 +338,48 @@ def test_code_without_tensors_is_given_back():
         _, count, local, add, length = compiled(torch.ones(2))
         assert count(3) == 3 and add is torch.add and length is len
         assert local.__name__ == "Local"
+
+
+KEPT_AND_RETURNED = {
+    "itself": lambda x: (made := [x * 2], made),
+    "a part of the result": lambda x: (made := [x * 2], {"a": made, "b": (made, x)}),
+    "the result is a part": lambda x: ({"inner": (made := [x * 2, 3])}, made),
+    "a tuple": lambda x: (made := (x * 2, [x]), made),
+    "a dict": lambda x: (made := {"x": x * 2}, made),
+    "twice": lambda x: ([made := [x], made], made),
+}
+
+
+def places_of(kept, result):
+    """The containers in both, as the places where each is met for the first time."""
+    seen = {}
+
+    def walk(value):
+        if isinstance(value, list | tuple | dict):
+            first = seen.setdefault(id(value), len(seen))
+            parts = value.values() if isinstance(value, dict) else value
+            return [first, *map(walk, parts)]
+        return value.tolist() if isinstance(value, torch.Tensor) else value
+
+    return walk([kept, result])
+
+
+@pytest.mark.parametrize("name", KEPT_AND_RETURNED)
+def test_what_is_kept_and_returned_is_one_object(name):
+    module = torch.nn.Module()
+
+    def f(x):
+        module.kept, result = KEPT_AND_RETURNED[name](x)
+        return result
+
+    compiled = fulgurite.jit(f)
+    for i in range(3):
+        x = torch.full((2,), float(i))
+        expected = places_of(*KEPT_AND_RETURNED[name](x))
+        result = compiled(x)
+        assert places_of(module.kept, result) == expected
+    epilogue = fulgurite.last_epilogue_traces(compiled)[-1].python_callable()
+    zeros = [torch.zeros(2)] * len(fulgurite.last_traces(compiled)[-1].outputs)
+    expected = places_of(*KEPT_AND_RETURNED[name](torch.zeros(2)))
+    result = epilogue(*zeros)
+    assert places_of(module.kept, result) == expected
