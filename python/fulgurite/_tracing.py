@@ -219,6 +219,7 @@ _LEGACY_NAMES = {
 def _storage_offset(original, tensor):
     if _C.is_trace_tensor(tensor):
         _thread.reads_offsets = True
+        _C.refuse_place_of_selection(tensor)
     return original(tensor)
 
 

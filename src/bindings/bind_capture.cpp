@@ -104,6 +104,8 @@ void bind_capture(nb::module_& m) {
         if (Tracer* tracer = Tracer::active()) tracer->read_data(real, how);
       },
       nb::arg("real"), nb::arg("how") = "this");
+  m.def("refuse_place_of_selection", &refuse_place_of_selection, nb::arg("tensor"),
+        "Refuses a tensor that stands for a view at a place that is not known.");
   using Unlocked = nb::call_guard<nb::gil_scoped_release>;
   nb::class_<DefaultGeneratorState>(m, "DefaultGeneratorState",
                                     "Of torch's default generator on the CPU, as it was.")

@@ -230,6 +230,11 @@ bool find_data_check(std::string& error) {
   return true;
 }
 
+bool is_indexing(LanguageHooks::Place& place) {
+  nb::gil_scoped_acquire gil;
+  return pystate::is_indexing(place);
+}
+
 bool current_place(LanguageHooks::Place& place) noexcept {
   return rewritten_place(place) || pystate::current_place(place);
 }

@@ -16,6 +16,9 @@ std::string module_path(const LanguageHooks::Place& place);
 // The check of data that the innermost Python function makes; see LanguageHooks::check.
 bool find_data_check(std::string& error);
 
+// See LanguageHooks::indexes.
+bool is_indexing(LanguageHooks::Place& place);
+
 // The line of a place; may be called without the interpreter lock.
 SourceLine source_line(const LanguageHooks::Place& place);
 

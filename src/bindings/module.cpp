@@ -30,5 +30,6 @@ NB_MODULE(_C, m) {
                                  .source = fulgurite::source_line,
                                  .module_path = fulgurite::module_path,
                                  .check = fulgurite::find_data_check,
+                                 .indexes = fulgurite::is_indexing,
                                  .raise = fulgurite::raise_in_python});
 }

@@ -39,6 +39,8 @@ void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack
     op.redispatchBoxed(keys & strictly_below(kAbove), stack);
     return;
   }
+  if (active->selecting) [[unlikely]]
+    return active->end_selection(op, stack);
   const c10::DispatchKeySet below = keys & strictly_below(kMark);
   const DispatchState state = dispatch_state();
   // This key stays on meanwhile, so that what a transform calls in turn comes back here.

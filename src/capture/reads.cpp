@@ -67,9 +67,9 @@ class Reader {
     if (returns.size() != 1 || returns[0].type()->kind() != c10::TypeKind::NumberType) return false;
     const at::Tensor tensor = arguments_[0].toTensor();
     const auto number = number_in(tensor, /*lift=*/false);
-    if (!number) return false;
+    if (!number && !state_.begin_selection(tensor)) return false;
     stack_->resize(stack_->size() - info_.arguments);
-    stack_->emplace_back(symbolic(*number, name()));
+    stack_->emplace_back(number ? symbolic(*number, name()) : c10::Scalar(0));
     return true;
   }
 

@@ -86,6 +86,19 @@ struct Tracer::State {
     Unsupported refusal;
   };
   std::vector<AliasWrite> alias_writes;
+  // An index that was read to select with it; the next call is to do so.
+  struct Selecting {
+    at::Tensor index;
+    LanguageHooks::Place place;
+    std::optional<Unsupported> refusal;
+  };
+  std::optional<Selecting> selecting;
+  struct Selection {
+    StorageId copy, source;
+    Unsupported refusal;
+    bool written = false;  // one of them, since
+  };
+  std::vector<Selection> selections;
   std::optional<Unsupported> refusal;
   std::optional<Unsupported> wanted_data;  // by a part of the open frame
   bool inference_failed = false;           // in the open frame: the types of results were not found
@@ -118,6 +131,8 @@ struct Tracer::State {
   void note_written(StorageId storage) {
     if (storage >= static_cast<StorageId>(written.size())) written.resize(storage + 1);
     written[storage] = true;
+    if (!selections.empty()) [[unlikely]]
+      note_written_selection(storage);
   }
   bool is_written_id(StorageId id) const;
   void undo_writes();
@@ -157,6 +172,16 @@ struct Tracer::State {
   void settle_leaves(const std::vector<at::Tensor>& outputs);
   // Refuses one whose memory other tensors are read from afterwards.
   void settle_alias_writes();
+
+  // selection.cpp
+  // True if the integer is read to select with it, so that any number will do.
+  bool begin_selection(const at::Tensor& index);
+  // In place of the call that follows, which must be that selection.
+  void end_selection(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  [[noreturn]] void refuse_selection(const Unsupported& why);
+  void note_written_selection(StorageId storage);
+  bool is_selection(const at::Tensor& tensor);
+  void settle_selections();  // refuses where one could be told from the view that eager makes
 
   bool is_frame_itself(const c10::OperatorHandle& op, const c10::IValue* arguments);
 

@@ -187,6 +187,7 @@ Captured Tracer::finish(const std::vector<at::Tensor>& outputs, OutputTree tree)
   }
   state.settle_leaves(outputs);
   state.settle_alias_writes();
+  state.settle_selections();
   state.trace.output_tree = std::move(tree);
   Captured captured;
   for (Lifted& lifted : state.lifted) captured.lifted.push_back(std::move(lifted.real));

@@ -58,6 +58,8 @@ struct LanguageHooks {
   // The program is about to make a bool of data, to raise a ValueError with this message if it is
   // true, and for nothing else: fills it in. False otherwise.
   bool (*check)(std::string& error) = nullptr;
+  // Whether the innermost function is at an index expression (x[i]), and where that is.
+  bool (*indexes)(Place&) = nullptr;
   // Throws the error in the form that the language expects; returns where it cannot.
   void (*raise)(const Unsupported&) = nullptr;
 };
@@ -134,6 +136,8 @@ class Tracer {
 };
 
 bool is_trace_tensor(const at::Tensor& tensor);
+// Refuses one that was selected by a traced integer (selection.cpp): where it lies is not known.
+void refuse_place_of_selection(const at::Tensor& tensor);
 ValueId trace_value(const at::Tensor& tensor);                // kNoValue for a real one
 std::string describe_trace_tensor(const at::Tensor& tensor);  // its type, as printed; any tensor's
 

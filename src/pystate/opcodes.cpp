@@ -395,6 +395,8 @@ Decoded decode(const CodeReview& code, int index) {
   return {opcode, argument, index + 1 + cache_units(opcode)};
 }
 
+bool is_subscription(const Decoded& instruction) { return instruction.opcode == BINARY_SUBSCR; }
+
 void observe(Recorder& recorder, const Instruction& at) {
   if (Handler handler = kHandlers[static_cast<size_t>(at.opcode)]) handler(recorder, at);
 }

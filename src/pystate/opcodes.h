@@ -16,6 +16,9 @@ struct Decoded {
 // Reads on from a prefix of an instruction (EXTENDED_ARG) to the instruction itself.
 Decoded decode(const CodeReview& code, int index);
 
+// x[i]
+bool is_subscription(const Decoded& instruction);
+
 // Notes what the instruction is about to do.
 void observe(Recorder& recorder, const Instruction& at);
 

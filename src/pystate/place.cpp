@@ -4,6 +4,7 @@
 
 #include "pystate/expected_code.h"
 #include "pystate/interpreter.h"
+#include "pystate/opcodes.h"
 #include "pystate/packages.h"
 #include "pystate/ref.h"
 
@@ -106,6 +107,14 @@ bool current_place(LanguageHooks::Place& place) noexcept {
   }
   if (!place.code && torch_line) take_line(place, torch_line);
   return place.code || place.module;
+}
+
+bool is_indexing(LanguageHooks::Place& place) {
+  const Frame* frame = innermost_frame(PyThreadState_Get());
+  if (!frame) return false;
+  take_line(place, frame);
+  const CodeReview& code = review_of(code_of(frame));
+  return place.instruction >= 0 && is_subscription(decode(code, place.instruction));
 }
 
 bool places_are_tracked() { return tracking; }

@@ -30,6 +30,9 @@ class PlaceTracking {
 // it takes by itself when it meets a code object for the first time. Under 100 ns otherwise.
 bool current_place(LanguageHooks::Place& place) noexcept;
 
+// Whether the innermost frame is at an index expression (x[i]), and where. Needs the GIL.
+bool is_indexing(LanguageHooks::Place& place);
+
 // Whether a capture is under way on this thread, if only as the caller of what is no part of it.
 bool places_are_tracked();
 
