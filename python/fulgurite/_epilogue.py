@@ -84,6 +84,8 @@ class _Epilogue:
             return self.containers[what]
         if step == "result":
             return self.made[what]
+        if step == "instance":
+            return self.program.object(what, "build"), parts
         return step, parts
 
     def _shared(self, recipes, made):
@@ -95,7 +97,12 @@ class _Epilogue:
                 continue
             step, parts = text
             name = self.program.fresh("made")
-            self.program.line(f"{name} = {_container(step, [names[part] for part in parts])}")
+            values = [names[part] for part in parts]
+            if step in ("tuple", "list", "dict", "set"):
+                made_text = _container(step, values)
+            else:  # the name of a callable
+                made_text = f"{step}([{', '.join(values)}])"
+            self.program.line(f"{name} = {made_text}")
             names[number] = name
         return names.__getitem__
 

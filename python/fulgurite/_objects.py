@@ -3,6 +3,7 @@ place of the tensors that they hold."""
 
 import functools
 import types
+import weakref
 
 from fulgurite import _containers
 from fulgurite._containers import Opened
@@ -25,6 +26,24 @@ def open_object(value):
     attributes = _containers.attributes_of(value)
     names = list(attributes)
     return Opened(list(attributes.values()), (), functools.partial(_make, kind, names), names)
+
+
+def open_made(value):
+    """(build, tuple of parts) of an object that a call makes and leaves in the state of Python; None
+    where it is more than its parts: a function with its variables, an error."""
+    kind = type(value)
+    if kind is weakref.ref:
+        plain = value.__callback__ is None and value() is not None
+        return (_make_weak_reference, (value(),)) if plain else None
+    if kind in _OPENERS or isinstance(value, BaseException):
+        return None
+    container = isinstance(value, (tuple, list, dict)) or _containers.is_container(kind)
+    opened = _containers.open(value) if container else open_object(value)
+    return None if opened is None else (opened.build, tuple(opened.children))
+
+
+def _make_weak_reference(parts):
+    return weakref.ref(parts[0])
 
 
 _PLAIN_REDUCE = (object.__reduce__, types.SimpleNamespace.__reduce__)

@@ -326,9 +326,13 @@ struct GivenCall {
 nb::object run_now(nb::handle function, std::shared_ptr<Entry> entry, nb::tuple args,
                    nb::dict keywords) {
   GivenCall call(args, keywords, checked(function)->state->offsets);
-  if (!entry->holds(call.arguments))
+  if (!entry->holds(call.arguments)) {
+    const std::string changed = entry->changed();
     throw Unsupported("what the function depends on is not the same after its capture: " +
-                      entry->changed());
+                      (changed.empty() ? "a container among its arguments is also found elsewhere, "
+                                         "in the state that it reads or changes; give it a copy"
+                                       : changed));
+  }
   nb::object result = nb::steal(run_entry(function.ptr(), *entry, call.arguments));
   if (!result.is_valid()) throw nb::python_error();
   return result;

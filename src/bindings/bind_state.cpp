@@ -26,6 +26,15 @@ using pystate::Recording;
 constexpr pystate::ImpureSet kRefused =
     pystate::kAllImpure & ~pystate::kHarmless & ~pystate::only(Impure::TensorData);
 
+bool open_made(PyObject* object, pystate::Ref& build, pystate::Ref& parts) {
+  const nb::object open = nb::module_::import_("fulgurite._objects").attr("open_made");
+  const nb::object opened = open(nb::handle(object));
+  if (opened.is_none()) return false;
+  build = pystate::Ref::borrow(nb::object(opened[0]).ptr());
+  parts = pystate::Ref::borrow(nb::object(opened[1]).ptr());
+  return true;
+}
+
 class StateRecorder {
  public:
   StateRecorder(nb::dict roots, nb::list arguments, nb::list stand_ins) {
@@ -38,6 +47,7 @@ class StateRecorder {
     options_.raised = kRefused;
     options_.error_type = unsupported_type();
     options_.during_imports = [] { return std::make_shared<Tracer::Deaf>(); };
+    options_.open = open_made;
   }
 
   void enter() { recording_.emplace(std::move(options_)); }

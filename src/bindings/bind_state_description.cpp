@@ -140,10 +140,10 @@ nb::dict find_objects(const StateRecord& record) {
 }
 
 nb::tuple describe_recipe(const Recipe& recipe, int first_argument) {
-  constexpr const char* kSteps[] = {"constant", "object", "tensor", "number", "argument",
-                                    "result",   "tuple",  "list",   "dict",   "set"};
+  constexpr const char* kSteps[] = {"constant", "object", "tensor", "number", "argument", "result",
+                                    "tuple",    "list",   "dict",   "set",    "instance"};
   nb::object what = nb::none();
-  if (recipe.step == Recipe::Step::Constant) what = key_of(recipe.constant);
+  if (recipe.constant) what = key_of(recipe.constant);
   if (recipe.step == Recipe::Step::Object) what = address(recipe.object.object());
   if (recipe.tensor >= 0) what = nb::int_(recipe.tensor);
   if (recipe.step == Recipe::Step::Result) what = nb::int_(recipe.result);

@@ -9,8 +9,8 @@ namespace fulgurite::pystate {
 // Finds out how each new value could be made again.
 class EffectBuilder {
  public:
-  EffectBuilder(Effects& effects, const Log& log, const Facts& facts)
-      : effects_(effects), log_(log), facts_(facts) {}
+  EffectBuilder(Effects& effects, const Log& log, const Facts& facts, const Effects::Opener& open)
+      : effects_(effects), log_(log), facts_(facts), open_(open) {}
 
   void add(const Location& location) {
     Ref now = new_value(location);
@@ -117,7 +117,9 @@ class EffectBuilder {
       has_tensor_ |= tensor_steps_.count(made->second) != 0;
       return made->second;
     }
+    if (!being_made_.insert(value).second) return refuse(value, "which contains itself");
     int step = make_anew(value);
+    being_made_.erase(value);
     if (step >= 0) effects_.made_.emplace(value, step);
     if (step >= 0 && has_tensor_) tensor_steps_.insert(step);
     return step;
@@ -169,7 +171,18 @@ class EffectBuilder {
       return collect(Recipe::Step::Set, Ref::steal(PySequence_Tuple(value)));
     if (PyFrozenSet_CheckExact(value))  // the contents of a set
       return collect(Recipe::Step::Set, Ref::steal(PySequence_Tuple(value)));
+    if (open_ && (fresh || PyWeakref_CheckRefExact(value))) return make_instance(value);
     return refuse(value, "which the call makes and which cannot be made again");
+  }
+
+  int make_instance(PyObject* value) {
+    Ref build, parts;
+    const bool opened = open_(value, build, parts);
+    PyErr_Clear();
+    if (!opened) return refuse(value, "which the call makes and which cannot be made again");
+    const int step = collect(Recipe::Step::Instance, std::move(parts));
+    if (step >= 0) effects_.recipes_[static_cast<size_t>(step)].constant = std::move(build);
+    return step;
   }
 
   int collect(Recipe::Step step, Ref elements) {
@@ -185,6 +198,8 @@ class EffectBuilder {
   Effects& effects_;
   const Log& log_;
   const Facts& facts_;
+  const Effects::Opener& open_;
+  ska::flat_hash_set<PyObject*> being_made_;
   std::vector<Ref> kept_;  // what is known by its address below
   ska::flat_hash_set<int> tensor_steps_;
   std::string refusal_;
@@ -227,13 +242,17 @@ Ref build(const Recipe& recipe, std::span<PyObject* const> tensors,
     PyTuple_SET_ITEM(elements.get(), i, Py_NewRef(part(static_cast<size_t>(i))));
   if (recipe.step == Recipe::Step::List) return Ref::steal(PySequence_List(elements.get()));
   if (recipe.step == Recipe::Step::Set) return Ref::steal(PySet_New(elements.get()));
+  if (recipe.step == Recipe::Step::Instance) {
+    Ref parts = Ref::steal(PySequence_List(elements.get()));
+    return Ref::steal(PyObject_CallOneArg(recipe.constant.get(), parts.get()));
+  }
   return elements;
 }
 
 }  // namespace
 
-Effects::Effects(const Log& log, const Facts& facts) {
-  EffectBuilder builder(*this, log, facts);
+Effects::Effects(const Log& log, const Facts& facts, const Opener& open) {
+  EffectBuilder builder(*this, log, facts, open);
   for (const Location& location : log.locations())
     if (location.written && !log.is_rewritten(location)) builder.add(location);
   std::sort(effects_.begin(), effects_.end(),
@@ -244,9 +263,9 @@ void Effects::share(const Numbers& results) {
   for (const auto& [object, step] : made_) {
     Recipe& recipe = recipes_[static_cast<size_t>(step)];
     const auto found = results.find(object);
-    const bool container = recipe.step == Recipe::Step::Tuple ||
-                           recipe.step == Recipe::Step::List || recipe.step == Recipe::Step::Dict;
-    if (!container || found == results.end()) continue;
+    const bool made = recipe.step == Recipe::Step::Tuple || recipe.step == Recipe::Step::List ||
+                      recipe.step == Recipe::Step::Dict || recipe.step == Recipe::Step::Instance;
+    if (!made || found == results.end()) continue;
     recipe = {.step = Recipe::Step::Result, .result = found->second};
   }
   made_.clear();
@@ -302,6 +321,9 @@ int Effects::visit(visitproc visit, void* argument) const {
   for (const Ref& tensor : tensors_)
     if (tensor)
       if (int stop = visit(tensor.get(), argument)) return stop;
+  for (const Recipe& recipe : recipes_)
+    if (recipe.constant)
+      if (int stop = visit(recipe.constant.get(), argument)) return stop;
   return 0;
 }
 

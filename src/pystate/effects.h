@@ -31,7 +31,8 @@ struct Recipe {
     Tuple,
     List,
     Dict,
-    Set
+    Set,
+    Instance  // `constant`([parts]), where the parts are what it consists of
   } step;
   Ref constant;
   Expected object;
@@ -66,8 +67,12 @@ struct Effect {
 
 class Effects {
  public:
+  // Takes an object apart that the run made: a callable that makes the like from a list of its
+  // parts, and that list. False for what cannot be made again. Runs no code of the program.
+  using Opener = std::function<bool(PyObject* object, Ref& build, Ref& parts)>;
+
   Effects() = default;
-  Effects(const Log& log, const Facts& facts);
+  Effects(const Log& log, const Facts& facts, const Opener& open);
 
   // In the order in which the program did them.
   const std::vector<Effect>& list() const { return effects_; }

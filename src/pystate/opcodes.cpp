@@ -223,6 +223,11 @@ void take_all(Recorder& r, const Instruction& at) {
 
 void use_specials(Recorder& r, const Instruction& at) { read_specials(r, at.top()); }
 
+// An error that nobody has seen before was made by the run, if by C code.
+void handle_error(Recorder& r, const Instruction& at) {
+  if (PyExceptionInstance_Check(at.top()) && !r.log.known(at.top())) r.log.add_fresh(at.top());
+}
+
 // --- Patterns
 
 void match_keys(Recorder& r, const Instruction& at) {
@@ -367,6 +372,7 @@ constexpr std::array<Handler, 256> kHandlers = [] {
   table[GET_ITER] = table[GET_YIELD_FROM_ITER] = get_iterator;
   table[FOR_ITER] = next_item;
   table[SEND] = send;
+  table[PUSH_EXC_INFO] = handle_error;
   table[UNPACK_SEQUENCE] = table[UNPACK_EX] = table[LIST_EXTEND] = take_all;
   table[SET_UPDATE] = table[DICT_UPDATE] = table[DICT_MERGE] = take_all;
   table[BEFORE_WITH] = enter_context;

@@ -353,7 +353,17 @@ void Recorder::enter_initialiser(Frame* frame) {
   if (pending_.empty() || !self) return;
   const Pending& making = pending_.back();
   if (making.type && making.frame == caller_of(frame) && Py_TYPE(self) == making.type)
-    log.add_fresh(self);
+    add_made(self);
+}
+
+// The log keeps the object longer than the program does, and the next run makes none.
+void Recorder::add_made(PyObject* object) {
+  static PyObject* const finalizer = interned("__del__");
+  PyTypeObject* type = Py_TYPE(object);
+  if (is_heap_type(type) && type_lookup(type, finalizer))
+    impure(Impure::Unreviewed,
+           fmt::format("makes an object of {}, a class with a __del__", type->tp_name));
+  log.add_fresh(object);
 }
 
 // C code calls special methods that no instruction names.
@@ -382,7 +392,7 @@ void Recorder::on_opcode(PyFrameObject* object) {
   while (!pending_.empty() && pending_.back().frame == frame) {
     Pending made = pending_.back();
     pending_.pop_back();
-    if (made.next == index && (!made.type || Py_TYPE(end[-1]) == made.type)) log.add_fresh(end[-1]);
+    if (made.next == index && (!made.type || Py_TYPE(end[-1]) == made.type)) add_made(end[-1]);
   }
   if (paused_by_) {
     if (until_return_ || paused_by_ != frame) return;

@@ -117,6 +117,7 @@ class Recorder {
   void enter_from_c(Frame* frame);
   void find_in_closure(PyObject* function, const Frame* caller);
   void enter_initialiser(Frame* frame);
+  void add_made(PyObject* object);
   const CodeReview& review(PyCodeObject* code);
   void pause_until_return(PyFrameObject* object);
 

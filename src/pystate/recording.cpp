@@ -28,12 +28,14 @@ bool holds_new_tensor(const Log& log, PyObject* object, int depth = 0) {
 
 struct Recording::State {
   Recorder recorder;
+  Effects::Opener open;
   bool stopped = false;
   bool complete = true;
 
   explicit State(Options& options)
       : recorder(std::move(options.roots), options.stand_ins, options.raised, options.error_type,
-                 std::move(options.during_imports)) {}
+                 std::move(options.during_imports)),
+        open(std::move(options.open)) {}
 
   void settle_caches();
 };
@@ -89,7 +91,7 @@ bool Recording::undo() {
 Recording::Outcome Recording::outcome() {
   stop();
   auto facts = std::make_unique<Facts>(state_->recorder.log);
-  Effects effects(state_->recorder.log, *facts);
+  Effects effects(state_->recorder.log, *facts, state_->open);
   return {Guards(std::move(facts)), std::move(effects)};
 }
 

@@ -33,6 +33,7 @@ class Recording {
     PyObject* error_type = nullptr;
     // What it gives is kept for as long as a module is imported, whose code is not the program's.
     std::function<std::shared_ptr<void>()> during_imports;
+    Effects::Opener open;
   };
 
   // Starts. A trace function that is set on the thread (a debugger's, a coverage tool's) sees the
