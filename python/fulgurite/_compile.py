@@ -196,7 +196,8 @@ def _check_gradients(program, args, kwargs):
 
 
 def _fetched(program, replaced):
-    """{id: (number of a guard, part of a tuple or -1, tensor)} of those that are another each time.
+    """{id: (number of a guard, path within what is there, tensor)} of those that are another each
+    time.
 
     That is what the program leaves a tensor of its own in (`self.state = f(self.state)`), or what
     was seen to be replaced between calls.

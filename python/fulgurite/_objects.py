@@ -29,8 +29,10 @@ def open_object(value):
 
 
 def open_made(value):
-    """(build, tuple of parts) of an object that a call makes and leaves in the state of Python; None
-    where it is more than its parts: a function with its variables, an error."""
+    """(build, tuple of parts) of an object that a call makes and leaves in the state of Python.
+
+    None where it is more than its parts: a function with its variables, an error.
+    """
     kind = type(value)
     if kind is weakref.ref:
         plain = value.__callback__ is None and value() is not None

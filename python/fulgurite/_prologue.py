@@ -159,8 +159,8 @@ class _Prologue:
 
     def _fetched_tensors(self, guards):
         """Those that are another in each call."""
-        for guard, part, described, offset in self.entry.fetched_types:
-            name, kind = guards.place(guard, part)
+        for guard, path, described, offset in self.entry.fetched_types:
+            name, kind = guards.place(guard, path)
             parameter = kind is torch.nn.Parameter
             self._check(self._is_tensor(name, described, parameter, None, offset))
             self.fetched.append(name)
@@ -196,7 +196,7 @@ class _StateGuards:
     def write(self):
         if self.facts:
             self.program.line("# the state of Python: what the program read of it")
-        for _, kind, container, key, value, elements, place, file, line, asked in self.facts:
+        for _, kind, container, key, value, elements, place, file, line, asked, parts in self.facts:
             self._class_of(container)
             note = f"{place}" + (f"  {os.path.basename(file)}:{line}" if file else "")
             self._fact(kind, self._named(container, "object"), key, value, elements, note)
@@ -204,15 +204,42 @@ class _StateGuards:
             for question, answer in asked:
                 text = question.format(f"{now}({given})")
                 self.program.line(f"assert {'' if answer else 'not '}({text})  # {note}")
+            if parts:
+                self._parts(f"{now}({given})", value[1], parts, note)
 
-    def place(self, number, part):
-        """(the expression for a place or a part of the tuple there, the class of what it is)"""
-        for known, kind, container, key, value, elements, *_ in self.facts:
+    def _parts(self, container, kind, parts, note):
+        """Of a container that is another one in each call. Those that are tensors are compared with
+        the types of the inputs."""
+        if self.objects.get(kind) is dict:
+            keys = ", ".join(self.program.literal(key) for _, key in parts[::2])
+            self.program.line(f"assert list({container}) == [{keys}]  # {note}")
+        elif parts:
+            self.program.line(f"assert len({container}) == {len(parts)}  # {note}")
+        for number, (of, inner) in enumerate(parts):
+            item = self._part(container, kind, parts, number)
+            if of is not None:
+                self.program.line(f"assert type({item}) is {self._named(of, 'kind')}  # {note}")
+                self._parts(item, of, inner, note)
+            elif item:
+                same = f"{self.program.word('same')}({item}, {self.program.literal(inner)})"
+                self.program.line(f"assert {same}  # {note}")
+
+    def _part(self, container, kind, parts, number):
+        """The expression for a part; "" for a key of a dict."""
+        if self.objects.get(kind) is not dict:
+            return f"{container}[{number}]"
+        return f"{container}[{self.program.literal(parts[number - 1][1])}]" if number % 2 else ""
+
+    def place(self, number, path):
+        """(the expression for a place or a part of what is there, the class of what it is)"""
+        for known, kind, container, key, value, *_, parts in self.facts:
             if known == number:
                 now, given = self._now(kind, self._named(container, "object"), key)
-                if part < 0:
-                    return f"{now}({given})", self.objects.get(value[1])
-                return f"{now}({given})[{part}]", self.objects.get(elements[part][1])
+                text, of = f"{now}({given})", value[1]
+                for part in path:
+                    text = self._part(text, of, parts, part)
+                    of, parts = parts[part]
+                return text, self.objects.get(of)
         raise AssertionError(f"there is no guard {number}")
 
     def _now(self, kind, container, key):
@@ -248,7 +275,6 @@ class _StateGuards:
         now, given = self._now(kind, container, key)
         if value[0] == "class":
             condition = f"type({now}({given})) is {self._value(value, 'kind')}"
-            condition += f" and len({now}({given})) == {len(elements)}" if elements else ""
         elif kind in ("contents", "special methods", "bases", "function") and value[0] == "absent":
             wanted = ", ".join(self._value(element, "element") for element in elements)
             condition = f"{self.program.word('same_all')}({now}({given}), [{wanted}])"

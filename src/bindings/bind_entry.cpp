@@ -29,18 +29,18 @@ InputSource read_source(nb::handle description) {
   internal_error("no input source of kind {}", kind);
 }
 
-std::shared_ptr<Entry> make_entry(const CallKey& key, std::shared_ptr<Compiled> compiled,
-                                  nb::list sources, std::vector<at::Tensor> lifted,
-                                  const std::vector<std::tuple<int, int, at::Tensor>>& fetched,
-                                  const std::vector<at::Tensor>& reads,
-                                  std::shared_ptr<StateRecord> state, nb::handle output,
-                                  nb::handle places, const Captured* captured, nb::object record) {
+std::shared_ptr<Entry> make_entry(
+    const CallKey& key, std::shared_ptr<Compiled> compiled, nb::list sources,
+    std::vector<at::Tensor> lifted,
+    const std::vector<std::tuple<int, std::vector<int>, at::Tensor>>& fetched,
+    const std::vector<at::Tensor>& reads, std::shared_ptr<StateRecord> state, nb::handle output,
+    nb::handle places, const Captured* captured, nb::object record) {
   auto entry = std::make_shared<Entry>(key);
   entry->lifted = std::move(lifted);
   entry->state = std::move(state);
   entry->record = std::move(record);
-  for (const auto& [fact, part, tensor] : fetched)
-    entry->places_of_tensors.emplace_back(fact, part, tensor);
+  for (const auto& [fact, path, tensor] : fetched)
+    entry->places_of_tensors.emplace_back(fact, path, tensor);
   for (const at::Tensor& tensor : reads) entry->reads.emplace_back(tensor);
   if (compiled) entry->compiled = *compiled;
   entry->eager = compiled == nullptr;
@@ -81,12 +81,12 @@ nb::list gradient_types(const Entry& entry) {
   return list;
 }
 
-// (number of the guard, part, type, offset in the storage)
+// (number of the guard, path within what is there, type, offset in the storage)
 nb::list fetched_types(const Entry& entry) {
   nb::list list;
   for (const TensorPlace& place : entry.places_of_tensors)
     list.append(
-        nb::make_tuple(place.fact, place.part, describe_key(place.guard.type), place.offset));
+        nb::make_tuple(place.fact, place.path, describe_key(place.guard.type), place.offset));
   return list;
 }
 

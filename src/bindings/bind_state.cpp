@@ -124,7 +124,8 @@ nb::list gradient_owners(const StateRecord& record) {
   return list;
 }
 
-// {number of the tensor: (number of a guard, part)} of those that are another in each call.
+// {number of the tensor: (number of a guard, path within what is there)} of those that are another
+// in each call.
 nb::dict fetch(StateRecord& record, nb::list tensors, const ReplacedTensors& replaced,
                nb::list known) {
   nb::dict found;
@@ -138,15 +139,20 @@ nb::dict fetch(StateRecord& record, nb::list tensors, const ReplacedTensors& rep
   };
   // Most tensors are parameters, which nobody replaces: no search among all facts for each of them.
   std::unordered_set<PyObject*> candidates;
-  for (const pystate::Fact& fact : facts->facts)
-    if (fact.written || fact.kind == pystate::Kind::Part || fact.kind == pystate::Kind::Referent ||
-        !replaced.places.empty())
-      candidates.insert(fact.value.object());
+  using pystate::Kind;
+  for (const pystate::Fact& fact : facts->facts) {
+    const bool within = fact.kind == Kind::Part || fact.kind == Kind::Item ||
+                        fact.kind == Kind::Contents || PyDict_CheckExact(fact.container);
+    if (!fact.written && !within && fact.kind != Kind::Referent && replaced.places.empty())
+      continue;
+    candidates.insert(fact.value.object());
+    for (const auto& element : fact.elements) candidates.insert(element.object());
+  }
   for (size_t i = 0; i < nb::len(tensors); ++i) {
     const nb::handle tensor = tensors[i];
     if (!candidates.contains(tensor.ptr())) continue;
     if (const auto place = facts->fetch(tensor.ptr(), {replaced.places, may_be_another}))
-      found[nb::int_(i)] = nb::make_tuple(place->fact, place->part);
+      found[nb::int_(i)] = nb::make_tuple(place->fact, place->path);
   }
   if (nb::len(found)) record.guards.rebuild();
   return found;
@@ -181,8 +187,8 @@ void bind_state(nb::module_& m) {
                    [](const StateRecord& record) { return !record.effects.arguments().empty(); })
       .def("fetch", &fetch, nb::arg("tensors"), nb::arg("replaced"), nb::arg("known"),
            "Lets the program take tensors from their places on each call: the number of the guard "
-           "that says where, and which part of a tuple there or -1, by number of the tensor. Not "
-           "those that have to be the ones they are, `known` among them.")
+           "that says where, and which part of which part of a container there, by number of the "
+           "tensor. Not those that have to be the ones they are, `known` among them.")
       .def("share_results", &share_results, nb::arg("numbers"),
            "What is stored and in the result, too, is one object: {id: number in the result}.")
       .def("take_tensors", &take_tensors);

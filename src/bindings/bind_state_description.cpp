@@ -62,8 +62,21 @@ nb::list questions_of(const Fact& fact) {
   return list;
 }
 
-// (number, kind, address of the container, key, value, elements, place, file, line, questions) of
-// each guard.
+// Of a container: (address of the class, parts) of tensors and containers, (None, value) of
+// constants; a dict's keys and values by turns.
+nb::list parts_of(const std::vector<pystate::Part>& parts) {
+  nb::list list;
+  for (const pystate::Part& part : parts) {
+    if (part.type.object())
+      list.append(nb::make_tuple(address(part.type.object()), parts_of(part.parts)));
+    else
+      list.append(nb::make_tuple(nb::none(), nb::borrow(part.constant.kept())));
+  }
+  return list;
+}
+
+// (number, kind, address of the container, key, value, elements, place, file, line, questions,
+// parts) of each guard.
 nb::list describe_facts(const StateRecord& record) {
   nb::list list;
   const Facts* facts = facts_of(record);
@@ -74,7 +87,8 @@ nb::list describe_facts(const StateRecord& record) {
     const auto described = facts->describe(fact);
     list.append(nb::make_tuple(i, described.kind, address(fact.container), key_of(fact.key),
                                value_of(fact), values_of(fact.elements), described.place,
-                               described.file, described.line, questions_of(fact)));
+                               described.file, described.line, questions_of(fact),
+                               parts_of(fact.parts)));
   }
   return list;
 }
@@ -118,9 +132,17 @@ class Finder {
     if (!holder->certain && Py_TYPE(fact.container) != holder->type) return;
     if (const PyWeakReference* weak = fact.value.weak(); weak || fact.value.kept())
       put(fact.value.alive());
+    follow_parts(fact.parts);
     const pystate::Ref now = pystate::value_at(fact.kind, fact.container, fact.key.get());
     if (now && fact.elements.empty() && fact.value.matches(now.get())) put(now.get());
     for (size_t i = 0; i < fact.elements.size(); ++i) follow_element(fact.elements[i], now, i);
+  }
+
+  void follow_parts(const std::vector<pystate::Part>& parts) {
+    for (const pystate::Part& part : parts) {
+      put(part.type.alive());
+      follow_parts(part.parts);
+    }
   }
 
   void follow_element(const Expected& element, const pystate::Ref& now, size_t i) {

@@ -32,9 +32,9 @@ bool has_gradient(const at::Tensor& owner, const TensorGuard& guard) {
 
 }  // namespace
 
-TensorPlace::TensorPlace(int fact, int part, const at::Tensor& tensor)
+TensorPlace::TensorPlace(int fact, std::vector<int> path, const at::Tensor& tensor)
     : fact(fact),
-      part(part),
+      path(std::move(path)),
       guard(tensor),
       offset(tensor.storage_offset()),
       nbytes(static_cast<int64_t>(tensor.storage().nbytes())),
@@ -88,8 +88,8 @@ bool Entry::holds(const Arguments& arguments) const {
 pystate::Ref Entry::object_at(const TensorPlace& place) const {
   const pystate::Fact& fact = state->guards.facts().facts[static_cast<size_t>(place.fact)];
   pystate::Ref there = pystate::value_at(fact.kind, fact.container, fact.key.get());
-  if (place.part < 0) return there;
-  return pystate::Ref::borrow(PyTuple_GET_ITEM(there.get(), place.part));
+  for (int part : place.path) there = pystate::Ref::borrow(pystate::part_in(there.get(), part));
+  return there;
 }
 
 void Entry::watch_sharing(const Arguments& arguments) { sharing = find_sharing(arguments); }

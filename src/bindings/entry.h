@@ -39,12 +39,12 @@ struct CallKey {
 // A place in the state of Python that holds another tensor in each call: a guard says which.
 struct TensorPlace {
   int fact;
-  int part;  // of a tuple that is there, or -1
+  std::vector<int> path;  // of parts, within a container that is there
   TensorGuard guard;
   int64_t offset, nbytes;  // in its storage, and of that
   bool is_view;            // a write to it reaches the gradient of another
 
-  TensorPlace(int fact, int part, const at::Tensor& tensor);
+  TensorPlace(int fact, std::vector<int> path, const at::Tensor& tensor);
   bool holds(PyObject* tensor) const;
 };
 // Of a tensor, such as program or user have set: those in a TensorPlace have none.

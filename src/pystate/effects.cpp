@@ -136,9 +136,17 @@ class EffectBuilder {
     return add_tensor(Recipe::Step::Number, operand);
   }
 
-  // Whether the run put something else where it found the object: another one in each call.
+  // Whether the run put something else where it found the object, or the tuples and lists that it
+  // is in: another one in each call.
   bool gives_way(const Known& known) const {
-    return known.origin != kUnknown && log_.locations()[static_cast<size_t>(known.origin)].written;
+    for (const Known* at = &known; at && at->origin != kUnknown;) {
+      const Location& from = log_.locations()[static_cast<size_t>(at->origin)];
+      if (from.written) return true;
+      const bool within = from.kind == Kind::Part || from.kind == Kind::Item ||
+                          from.kind == Kind::Contents || from.kind == Kind::Key;
+      at = within ? log_.known(from.container) : nullptr;
+    }
+    return false;
   }
 
   int make_anew(PyObject* value) {

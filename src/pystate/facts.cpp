@@ -130,22 +130,39 @@ bool is_of(PyObject* object, PyObject* type) {
   return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type;
 }
 
-bool parts_are_of(PyObject* tuple, const std::vector<Expected>& types) {
-  if (PyTuple_GET_SIZE(tuple) != static_cast<Py_ssize_t>(types.size())) return false;
-  for (size_t i = 0; i < types.size(); i++)
-    if (!is_of(PyTuple_GET_ITEM(tuple, static_cast<Py_ssize_t>(i)), types[i].object()))
-      return false;
+bool parts_match(PyObject* container, const std::vector<Part>& parts) {
+  if (parts_in(container) != static_cast<Py_ssize_t>(parts.size())) return false;
+  for (size_t i = 0; i < parts.size(); i++)
+    if (!parts[i].matches(part_in(container, static_cast<Py_ssize_t>(i)))) return false;
   return true;
 }
 
 }  // namespace
+
+Py_ssize_t parts_in(PyObject* container) {
+  if (PyDict_Check(container)) return 2 * PyDict_GET_SIZE(container);
+  return PySequence_Fast_GET_SIZE(container);
+}
+
+PyObject* part_in(PyObject* container, Py_ssize_t index) {
+  if (!PyDict_Check(container)) return PySequence_Fast_GET_ITEM(container, index);
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  for (Py_ssize_t i = 0; i <= index / 2; i++) PyDict_Next(container, &at, &key, &value);
+  return index % 2 ? value : key;
+}
+
+bool Part::matches(PyObject* now) const {
+  if (!type.object()) return constant.matches(now);
+  return is_of(now, type.object()) && (is_tensor(now) || parts_match(now, parts));
+}
 
 bool holds(const Fact& fact) {
   Ref now = value_at(fact.kind, fact.container, fact.key.get());
   const bool of_class = fact.fetched || is_gradient(fact.kind, fact.container, fact.key.get());
   if (PyObject* expected = fact.value.alive(); of_class && expected && PyType_Check(expected))
     return now && is_of(now.get(), expected) &&
-           (!fact.fetched || fact.elements.empty() || parts_are_of(now.get(), fact.elements)) &&
+           (fact.parts.empty() || parts_match(now.get(), fact.parts)) &&
            std::ranges::all_of(fact.questions, [&](const Question& question) {
              return has_same_answer(question, now.get());
            });
@@ -194,104 +211,6 @@ void Facts::hold(const Log& log, const std::vector<int>& index, PyObject* object
     holder.unknown = holder.root < 0;
   }
   holders.emplace(object, std::move(holder));
-}
-
-// The one fact that finds the object, -1 where it is another number of them, or where the program
-// depends on more of the object than comes with its class; what it asked of that goes to `about`.
-int Facts::only_fact_of(PyObject* object, std::vector<Fact*>& about) {
-  int found = -1;
-  for (size_t i = 0; i < facts.size(); i++) {
-    Fact& fact = facts[i];
-    if (fact.dropped) continue;
-    if (fact.container == object) {
-      about.push_back(&fact);
-      const bool of_class = fact.kind == (is_tensor(object) ? Kind::Class : Kind::Part);
-      if (!of_class && !has_no_attributes(fact, about)) return -1;
-    }
-    for (const Expected& element : fact.elements)
-      if (element.object() == object) return -1;
-    if (fact.value.object() != object) continue;
-    if (found >= 0) return -1;
-    found = static_cast<int>(i);
-  }
-  return identified_.count(object) ? -1 : found;
-}
-
-// Whether the fact is about the attributes of an object, and all that is known of them is which are
-// not there: methods are looked up so.
-bool Facts::has_no_attributes(const Fact& fact, std::vector<Fact*>& about) {
-  PyObject* attributes = fact.value.object();
-  if (fact.kind != Kind::InstanceDict || !attributes) return false;
-  for (Fact& other : facts) {
-    if (other.dropped || other.container != attributes) continue;
-    if (other.kind != Kind::Key || other.value.object()) return false;
-    about.push_back(&other);
-  }
-  return true;
-}
-
-bool Facts::is_replaced(const Fact& fact, const std::vector<Place>& replaced) const {
-  const bool one_place =
-      fact.kind == Kind::Key || fact.kind == Kind::Item || fact.kind == Kind::Cell;
-  const Place place{fact.kind, fact.container, fact.key.get()};
-  return one_place && (fact.written || std::ranges::find(replaced, place) != replaced.end());
-}
-
-std::optional<Facts::Fetched> Facts::fetch(PyObject* tensor, const Fetchable& fetchable) {
-  if (const auto known = fetched_parts_.find(tensor); known != fetched_parts_.end())
-    return known->second;
-  std::vector<Fact*> classes;
-  const int found = only_fact_of(tensor, classes);
-  if (found < 0 || !fetchable.may_be_another(tensor)) return std::nullopt;
-  Fact& fact = facts[static_cast<size_t>(found)];
-  if (fact.kind == Kind::Part) return fetch_part(tensor, fact.container, fetchable);
-  // What is known by a weak reference alone is not to be kept alive.
-  if (fact.kind != Kind::Referent && !is_replaced(fact, fetchable.replaced)) return std::nullopt;
-  forget(tensor, classes);
-  make_fetched(fact, reinterpret_cast<PyObject*>(Py_TYPE(tensor)));
-  return Fetched{found, -1};
-}
-
-// Of a tuple that the run makes anew in its place, all tensors or none.
-std::optional<Facts::Fetched> Facts::fetch_part(PyObject* tensor, PyObject* tuple,
-                                                const Fetchable& fetchable) {
-  std::vector<Fact*> parts;
-  if (!PyTuple_CheckExact(tuple) || !fetchable.may_be_another(tuple)) return std::nullopt;
-  const int found = only_fact_of(tuple, parts);
-  if (found < 0 || !is_replaced(facts[static_cast<size_t>(found)], fetchable.replaced))
-    return std::nullopt;
-  const Py_ssize_t size = PyTuple_GET_SIZE(tuple);
-  std::vector<std::vector<Fact*>> classes(static_cast<size_t>(size));
-  for (Py_ssize_t i = 0; i < size; i++) {
-    PyObject* part = PyTuple_GET_ITEM(tuple, i);
-    const bool free = is_tensor(part) && fetchable.may_be_another(part) &&
-                      only_fact_of(part, classes[static_cast<size_t>(i)]) >= 0;
-    if (!free) return std::nullopt;
-  }
-  Fact& fact = facts[static_cast<size_t>(found)];
-  for (Py_ssize_t i = 0; i < size; i++) {
-    PyObject* part = PyTuple_GET_ITEM(tuple, i);
-    forget(part, classes[static_cast<size_t>(i)]);
-    fact.elements.emplace_back(reinterpret_cast<PyObject*>(Py_TYPE(part)));
-    fetched_parts_.emplace(part, Fetched{found, static_cast<int>(i)});
-  }
-  forget(tuple, parts);
-  make_fetched(fact, reinterpret_cast<PyObject*>(&PyTuple_Type));
-  return fetched_parts_.at(tensor);
-}
-
-void Facts::forget(PyObject* object, const std::vector<Fact*>& about) {
-  for (Fact* one : about) {
-    one->dropped = true;
-    holders.erase(one->container);
-  }
-  holders.erase(object);
-}
-
-void Facts::make_fetched(Fact& fact, PyObject* type) {
-  fact.fetched = true;
-  fact.value = Expected(type);
-  fact.variable = nullptr;
 }
 
 const Holder* Facts::holder_of(PyObject* object) const {

@@ -46,6 +46,15 @@ class Expected {
   bool any_ = false;
 };
 
+// A part of a tuple, list or dict that is another one in each call; keys and values by turns.
+struct Part {
+  Expected type;            // of a tensor or another container; nothing for a constant
+  std::vector<Part> parts;  // of the container
+  Expected constant;
+
+  bool matches(PyObject* now) const;
+};
+
 struct Fact {
   Kind kind;
   PyObject* container;  // see Holder
@@ -57,9 +66,10 @@ struct Fact {
   int instruction = 0;
   PyObject** variable = nullptr;  // see variable_at()
   bool written = false;           // by the run, too
-  // The place holds a tensor of the class `value`, another one in each call, or a tuple of tensors
-  // of the classes `elements`; or a number of that class, of which nothing else counts.
+  // The place holds a tensor of the class `value`, another one in each call, or a container of
+  // `parts`; or a number of that class, of which nothing else counts.
   bool fetched = false;
+  std::vector<Part> parts;
   std::vector<Question> questions;  // about that number
   bool dropped = false;
 };
@@ -106,9 +116,10 @@ struct Facts {
     std::vector<Place> replaced;
     std::function<bool(PyObject*)> may_be_another;
   };
-  // The fact that says where a tensor is, or the tuple that has it as a part (else -1).
+  // The fact that says where a tensor is, or the container that has it as a part of parts.
   struct Fetched {
-    int fact, part;
+    int fact;
+    std::vector<int> path;
   };
   // Lets another tensor be in the place of this one on each call. Nullopt where the program depends
   // on which tensor it is, or where its place is known by no fact, or is not replaced.
@@ -127,16 +138,16 @@ struct Facts {
  private:
   void hold(const Log& log, const std::vector<int>& index, PyObject* object);
 
-  int only_fact_of(PyObject* object, std::vector<Fact*>& about);
-  bool has_no_attributes(const Fact& fact, std::vector<Fact*>& about);
-  bool is_replaced(const Fact& fact, const std::vector<Place>& replaced) const;
-  std::optional<Fetched> fetch_part(PyObject* tensor, PyObject* tuple, const Fetchable& fetchable);
-  void forget(PyObject* object, const std::vector<Fact*>& about);
-  void make_fetched(Fact& fact, PyObject* type);
+  // fetch.cpp
+  friend class Fetching;
 
   ska::flat_hash_set<PyObject*> identified_;              // see Log
-  ska::flat_hash_map<PyObject*, Fetched> fetched_parts_;  // tensors of tuples: addresses
+  ska::flat_hash_map<PyObject*, Fetched> fetched_parts_;  // tensors within others: addresses
 };
+
+// Of a tuple, a list or a dict; borrowed.
+Py_ssize_t parts_in(PyObject* container);
+PyObject* part_in(PyObject* container, Py_ssize_t index);
 
 // Names for messages.
 const char* name_of(Kind kind);

@@ -12,7 +12,7 @@ from tests.e2e import hostile_objects, hostile_surroundings  # noqa: F401 - they
 from tests.e2e.hostile_registry import PROGRAMS
 
 REFUSED = set(
-    "copied_context generator_kept_across_calls frozen_dataclass_replaced environment_written clock "
+    "copied_context generator_kept_across_calls environment_written clock "
     "date unique_id file_read random_generator_object itertools_kept vars_and_dir "
     "date_replaced".split()
 )
