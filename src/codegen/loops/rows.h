@@ -2,8 +2,8 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
+#include "codegen/loops/domain.h"
 #include "codegen/loops/loop_program.h"
 #include "codegen/loops/region.h"
 
@@ -12,14 +12,17 @@ namespace fulgurite {
 struct Rows {
   const Call* first = nullptr;  // a call that reduces
   ValueId input = kNoValue;     // what it reduces
-  std::vector<bool> reduced;    // by dimension of that
+  RowDims dims;                 // of that
 };
 
 // All reductions of a region are over the same dimensions of one shape, or the region is refused.
 std::optional<Rows> rows_of(const Region& region);
 
-// By dimension of its first argument.
-std::vector<bool> reduced_dims(const Region& region, const Producer& producer);
+// Of its first argument.
+RowDims row_dims(const Region& region, const Producer& producer);
+
+// The first result that is not None.
+ValueId first_value(const Call& call);
 
 const TensorType& input_of(const Region& region, const Call& call);
 

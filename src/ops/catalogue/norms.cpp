@@ -3,7 +3,7 @@
 #include <ATen/native/layer_norm.h>
 
 #include "ops/catalogue/families.h"
-#include "ops/catalogue/row_rules.h"
+#include "ops/catalogue/norm_rules.h"
 #include "ops/meta/writing.h"
 
 namespace fulgurite::catalogue_families {
@@ -172,6 +172,19 @@ Triple batch_norm_backward(const Tensor& grad, const Tensor& input, const Tensor
 
 constexpr HiddenWrites running(const char* flag) { return {{"running_mean", "running_var"}, flag}; }
 
+constexpr RowRule in_training(RowRule rule) {
+  rule.when = "training";
+  return rule;
+}
+constexpr RowRule by_mask(RowRule rule) {
+  rule.by_mask = true;
+  return rule;
+}
+constexpr RowRule batch_statistics =
+    in_training(reduces(Reduces::Batch, calls<&rules::row_batch_statistics>));
+constexpr RowRule batch_gradients =
+    reduces(Reduces::Batch, calls<&rules::row_batch_norm_gradients>);
+
 constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "native_layer_norm",
      .doc = "normalises the last dimensions; also gives mean and 1/std",
@@ -179,9 +192,12 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&layer_norm>},
     {.op = "native_layer_norm_backward",
      .doc = "the gradients of native_layer_norm",
+     .row = by_mask(reduces(Reduces::Trailing, calls<&rules::row_layer_norm_gradients>)),
+     .parts = &rules::parts_of_layer_norm_gradients,
      .meta = rule<&layer_norm_backward>},
     {.op = "native_group_norm",
      .doc = "normalises groups of channels; also gives mean and 1/std",
+     .row = reduces(Reduces::Groups, calls<&rules::row_group_norm>),
      .meta = rule<&group_norm>},
     {.op = "native_group_norm_backward",
      .doc = "the gradients of native_group_norm",
@@ -191,27 +207,41 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "normalises each channel over the batch; also gives mean and 1/std",
      .hidden_writes = running("training"),
      .functional = "aten::_native_batch_norm_legit_functional",
+     .pointwise = rules::batch_norm_rule,
+     .row = batch_statistics,
      .meta = rule<&batch_norm>},
     {.op = "_native_batch_norm_legit",
      .doc = "native_batch_norm with running statistics",
+     .pointwise = rules::batch_norm_rule,
+     .row = batch_statistics,
      .meta = rule<&batch_norm_legit>},
     {.op = "_native_batch_norm_legit.no_stats",
      .doc = "native_batch_norm without running statistics",
+     .pointwise = rules::batch_norm_rule,
+     .row = batch_statistics,
      .meta = rule<&batch_norm_no_stats>},
     {.op = "_native_batch_norm_legit_no_training",
      .doc = "native_batch_norm by the running statistics",
+     .pointwise = rules::batch_norm_rule,
      .meta = rule<&batch_norm_no_training>},
     {.op = "_native_batch_norm_legit_functional",
      .doc = "native_batch_norm, and the new running statistics",
+     .pointwise = rules::batch_norm_rule,
+     .row = in_training(reduces(Reduces::Batch, calls<&rules::row_batch_and_running_statistics>)),
      .meta = rule<&batch_norm_functional>},
     {.op = "_batch_norm_with_update",
      .doc = "native_batch_norm in training, and what its gradient needs",
      .meta = rule<&batch_norm_with_update>},
+    {.op = "_batch_norm_with_update_functional",
+     .doc = "_batch_norm_with_update, and the new running statistics",
+     .row = reduces(Reduces::Batch, calls<&rules::row_batch_norm_with_update>)},
     {.op = "native_batch_norm_backward",
      .doc = "the gradients of native_batch_norm",
+     .row = batch_gradients,
      .meta = rule<&native_batch_norm_backward>},
     {.op = "batch_norm_backward",
      .doc = "the gradients of _batch_norm_with_update",
+     .row = batch_gradients,
      .meta = rule<&batch_norm_backward>},
 
     {.op = "batch_norm",
