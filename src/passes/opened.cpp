@@ -1,5 +1,7 @@
 #include "passes/opened.h"
 
+#include <set>
+
 #include "base/error.h"
 #include "ops/catalogue.h"
 #include "ops/facts.h"
@@ -54,6 +56,15 @@ bool add_parts(Trace& trace, const Call& call, const Executor& executor, std::ve
 std::vector<Call> opened(Trace& trace, const Call& call, const Executor& executor) {
   std::vector<Call> parts;
   if (!may_open(call) || !add_parts(trace, call, executor, parts)) return {};
+  // What is made of no tensors raises no error of data: it is dropped where nobody uses it.
+  std::set<ValueId> used;
+  for_each_value(call.results, [&](ValueId id) { used.insert(id); });
+  for (const Call& part : parts) for_each_value(part.args, [&](ValueId id) { used.insert(id); });
+  std::erase_if(parts, [&](const Call& part) {
+    bool needed = takes_tensors(part);
+    for_each_value(part.results, [&](ValueId id) { needed |= used.contains(id); });
+    return !needed;
+  });
   return parts;
 }
 

@@ -26,7 +26,7 @@ class Placement {
       give(std::move(call));
     }
     if (trace_.epilogue >= 0 && placed_.epilogue < 0) begin_epilogue();
-    return any_opened_ ? dead_code(placed_) : std::move(placed_);
+    return std::move(placed_);
   }
 
  private:
@@ -62,7 +62,6 @@ class Placement {
     if (placed_.epilogue >= 0 || !executor.fuses) return false;
     std::vector<Call> parts = opened(placed_, call, executor);
     for (Call& part : parts) give(std::move(part));
-    any_opened_ |= !parts.empty();
     return !parts.empty();
   }
 
@@ -71,7 +70,6 @@ class Placement {
   std::vector<Decision>* decisions_;
   std::optional<CallText> printer_;
   Trace placed_;
-  bool any_opened_ = false;
 };
 
 }  // namespace

@@ -152,3 +152,18 @@ def test_layer_norm_gradients_are_two_fusions():
     compiled = fulgurite.jit(gradients, executors=["fused_cpu", "aten"])
     args = (g, x, mean, rstd, w, b)
     torch.testing.assert_close(compiled(*args), gradients(*args), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*runs call by call")
+@torch.no_grad()
+def test_classes_out_of_bounds_where_only_the_weights_are_used():
+    x, t = torch.randn(33, 10), torch.arange(33) % 10
+
+    def weights(x, t):
+        return torch.ops.aten.nll_loss_forward(x, t, None, 2, -100)[1] * 2
+
+    compiled = fulgurite.jit(weights, executors=["fused_cpu", "aten"])
+    assert compiled(x, t) == 66
+    t[7] = 10
+    with pytest.raises(IndexError, match="out of bounds"):
+        compiled(x, t)

@@ -138,6 +138,18 @@ def test_layouts_of_batches(name, shape, layout):
     check_norm(NORMS[name], x, *statistics(shape, torch.float32))
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_norm_after_another(layout):
+    x = LAYOUTS[layout](make((4, 8, 5, 7), torch.float32))[:, :, :3]
+
+    def twice(x):
+        for _ in range(2):
+            x = aten._native_batch_norm_legit.no_stats(x.exp(), None, None, True, 0.1, 1e-5)[0]
+        return x
+
+    check_norm(twice, x)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", GROUPS)
 def test_groups(name, shape):
@@ -207,6 +219,9 @@ def test_what_has_no_loops():
     for function in (
         lambda x, w: aten.native_group_norm(x[:0], w, None, 0, 6, 5, 2, 1e-5)[0],
         lambda x, w: aten.native_batch_norm(x, w, None, None, None, True, 0.1, 1e-5)[0].sum(0),
+        lambda x, w: aten.native_layer_norm_backward(
+            x[0], x[0], [5], x[0, :, :1], x[0, :, :1], w[:5], w[:5], [True, True, True]
+        )[:2],
     ):
         with pytest.raises(_C.Unsupported):
             lower(function, [x, w])

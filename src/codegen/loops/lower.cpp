@@ -162,9 +162,7 @@ class Lowering {
     if (producer.reduces) return apply_row(producer, type, place);
     if (producer.record->move) return apply_move(producer, type, place);
     const PointwiseRule& rule = producer.record->pointwise;
-    std::vector<RuleArg> args;
-    for (const Arg& arg : producer.call->args)
-      args.push_back(rule.by_channel ? channel_operand(arg, place) : operand(arg, place));
+    const std::vector<RuleArg> args = operands(*producer.call, place, rule.by_channel);
     const RuleCall call{.graph = &graph(),
                         .nominal = nominal_dtype(*region_.trace, *producer.call, rule),
                         .rounds_numbers = rule.rounds_numbers,
@@ -270,10 +268,15 @@ class Lowering {
 
   std::vector<RuleArg> row_args(const Producer& producer, const Place& place) {
     const Reduces reduces = producer.record->row.reduces;
-    const bool by_channel = reduces == Reduces::Batch || reduces == Reduces::Groups;
+    return operands(*producer.call, place, reduces == Reduces::Batch || reduces == Reduces::Groups);
+  }
+
+  std::vector<RuleArg> operands(const Call& call, const Place& place, bool by_channel) {
+    const Dims& sizes = by_channel ? input_of(region_, call).sizes : domain_.sizes();
+    if (by_channel && sizes.size() < 2) throw Unsupported("an argument without channels");
     std::vector<RuleArg> args;
-    for (const Arg& arg : producer.call->args)
-      args.push_back(by_channel ? channel_operand(arg, place) : operand(arg, place));
+    for (const Arg& arg : call.args)
+      args.push_back(by_channel ? channel_operand(arg, place, sizes[1]) : operand(arg, place));
     return args;
   }
 
@@ -299,9 +302,12 @@ class Lowering {
   }
 
   // Of tensors of one dimension, the element of the channel; of statistics, that of the row.
-  RuleArg channel_operand(const Arg& arg, const Place& place) {
+  RuleArg channel_operand(const Arg& arg, const Place& place, int64_t channels) {
     if (const auto known = constant_operand(arg)) return *known;
     const Dims& sizes = region_.type(arg.values[0]).sizes;
+    static const c10::IValue none;
+    if (sizes.size() == 1 && sizes[0] == 0) return constant_arg(none);  // statistics not asked for
+    if (sizes.size() == 1 && sizes[0] != channels) throw Unsupported("numbers of other channels");
     if (sizes.size() == 1 && place.size() > 1)
       return read_operand(arg, broadcast(sizes, {place[1]}, program_.sizes.size()));
     if (sizes.size() == 2 && rows_ && sizes != domain_.sizes())

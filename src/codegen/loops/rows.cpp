@@ -120,15 +120,31 @@ void refuse_empty_rows(const LoopProgram& program) {
     if (program.reduced > 1 || load.strides.back() == 0) throw Unsupported("rows without elements");
 }
 
+namespace {
+
+bool varies_in_row(const LoopProgram& program, const ScalarNode& node) {
+  if (node.prim == Prim::Index) return node.at >= program.kept();
+  if (node.prim != Prim::Load) return is_running(node.prim);
+  const Dims& strides = program.loads[node.at].strides;
+  return std::any_of(strides.begin() + program.kept(), strides.end(),
+                     [](int64_t stride) { return stride != 0; });
+}
+
+}  // namespace
+
 void refuse_order(const LoopProgram& program) {
-  std::vector<bool> reduced, running;  // by statement: made of such ones
+  std::vector<bool> reduced, running, inner;  // by statement: made of such ones
   for (const ScalarNode& node : program.statements.nodes()) {
     const auto any = [&](const std::vector<bool>& known) {
       return std::ranges::any_of(node.args, [&](int32_t arg) { return arg >= 0 && known[arg]; });
     };
     reduced.push_back(node.prim == Prim::Reduced || any(reduced));
     running.push_back(is_running(node.prim) || any(running));
+    inner.push_back(varies_in_row(program, node) || any(inner));
   }
+  for (const Store& store : program.stores)
+    if (store.per_row && inner[store.statement])
+      throw Unsupported("a result of a row that differs along it");
   for (int32_t check : program.statements.checks)
     if (reduced[check]) throw Unsupported("a check of what reductions give");
   for (const Reduction& r : program.reductions)

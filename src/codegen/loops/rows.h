@@ -33,7 +33,8 @@ bool has_columns(const LoopProgram& program);
 // over a row may not be in memory at all, nor may the first part of a nest.
 void refuse_empty_rows(const LoopProgram& program);
 
-// Throws Unsupported for reductions of running sums and for checks of what reductions give, whose
+// Throws Unsupported for results of rows that differ along them, for reductions of running sums and
+// for checks of what reductions give, whose
 // loops come in another order, and for running sums of rows that several loops go through, where
 // vectors have lanes beyond the end of the inner one.
 void refuse_order(const LoopProgram& program);

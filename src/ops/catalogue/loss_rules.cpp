@@ -169,7 +169,8 @@ std::vector<Call> parts_of_smooth_cross_entropy(Trace& trace, const Call& call) 
                self.dtype, sizes);
   const Classes c = classes_of(trace, call, scores, constant_int(call, 4));
   const bool one_by_one = reduction == at::Reduction::None;
-  const ValueId weights = one_by_one ? kNoValue : weights_sum(made, c, kNoValue);
+  const bool mean = reduction == at::Reduction::Mean;
+  const ValueId weights = mean ? weights_sum(made, c, kNoValue) : kNoValue;
   const ValueId each = losses(made, c);
   // Of all classes alike.
   const ValueId by_class =

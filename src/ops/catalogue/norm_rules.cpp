@@ -12,6 +12,7 @@ namespace {
 
 // In the dtype that the rule computes in: parameters may have more digits than the argument.
 Scalar parameter(const RowRuleCall& row, size_t i) {
+  if (row.args[i].constant) throw Unsupported("statistics that are not given");
   return convert(row.args[i].value, computed_in(row.nominal));
 }
 
@@ -21,6 +22,17 @@ double last_number(const RowRuleCall& row) { return row.constant(row.args.size()
 Scalar inverse_deviation(Scalar variance, double eps) {
   const Scalar inverse = 1.0 / sqrt(variance + eps);
   return eps == 0 ? select(variance == 0.0, variance.like(0.0), inverse) : inverse;
+}
+
+// ATen has x * scale + (bias - mean * scale), which loses digits where x is about the mean; by an
+// infinite scale that is NaN where this is infinite.
+Scalar scaled_and_shifted(Scalar x, Scalar mean, Scalar scale, Scalar bias) {
+  return select(is_infinite(scale), x * scale + (bias - mean * scale), fma(x - mean, scale, bias));
+}
+// With weight and bias, the arguments 1 and 2.
+Scalar scaled_and_shifted(const RowRuleCall& row, Scalar x, Scalar mean, Scalar rstd) {
+  const Scalar scale = row.is_none(1) ? rstd : rstd * parameter(row, 1);
+  return scaled_and_shifted(x, mean, scale, row.is_none(2) ? x.like(0.0) : parameter(row, 2));
 }
 
 // What the gradients of a layer are made of.
@@ -52,10 +64,7 @@ std::array<Scalar, 3> row_group_norm(const RowRuleCall& row) {
   const Scalar x = row.value(0);
   const Moments m = moments(row, x);
   const Scalar rstd = 1.0 / sqrt(m.squares / row.count(x.dtype(), false) + last_number(row));
-  const Scalar scale = row.is_none(1) ? rstd : rstd * parameter(row, 1);
-  const Scalar centred = x - m.mean;
-  const Scalar y = row.is_none(2) ? centred * scale : fma(centred, scale, parameter(row, 2));
-  return {y, m.mean, rstd};
+  return {scaled_and_shifted(row, x, m.mean, rstd), m.mean, rstd};
 }
 
 BatchNorm row_batch_norm(const RowRuleCall& row, bool with_running) {
@@ -66,9 +75,7 @@ BatchNorm row_batch_norm(const RowRuleCall& row, bool with_running) {
   const Scalar plain = row.sum(x) / n;
   const Scalar mean = select(is_nan(m.mean), plain, m.mean);
   const Scalar rstd = inverse_deviation(m.squares / n, last_number(row));
-  const Scalar scale = row.is_none(1) ? rstd : rstd * parameter(row, 1);
-  const Scalar bias = row.is_none(2) ? x.like(0.0) : parameter(row, 2);
-  BatchNorm result{fma(x - mean, scale, bias), mean, rstd, {}, {}};
+  BatchNorm result{scaled_and_shifted(row, x, mean, rstd), mean, rstd, {}, {}};
   if (!with_running) return result;
   const double momentum = row.constant(row.args.size() - 2).toDouble();
   const auto moved = [&](Scalar known, Scalar now) {
@@ -90,13 +97,15 @@ Results batch_norm_by_statistics(const RuleCall& call) {
   const Scalar rstd = 1.0 / sqrt(own(4) + eps);
   const Scalar scale = given(1) ? rstd * own(1) : rstd;
   const Scalar bias = given(2) ? own(2) : x.like(0.0);
-  const Scalar y = fma(x, scale, bias - own(3) * scale);
+  const Scalar y = scaled_and_shifted(x, own(3), scale, bias);
   return {y, y, y, y, y};
 }
 
 std::array<Scalar, 3> row_layer_norm_gradients(const RowRuleCall& row) {
   const Parts p = parts_of(row);
-  const bool of_argument = row.constant(7).toBoolList().get(0);
+  const auto mask = row.constant(7).toBoolList();
+  const bool of_argument = mask.get(0);
+  if (of_argument && (mask.get(1) || mask.get(2))) throw Unsupported("sums over different rows");
   if (!of_argument) return {p.grad, row.sum(p.grad * p.normal), row.sum(p.grad)};
   const Scalar grad = row.is_none(5) ? p.grad : p.grad * parameter(row, 5);
   const Scalar n = row.count(grad.dtype(), false);
