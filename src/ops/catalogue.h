@@ -30,6 +30,11 @@ struct MetaRule {
   c10::FunctionSchema (*schema)() = nullptr;
 };
 
+// Calls that compute what `call` does, for an operator that is no composite of its own; some make
+// its results, none writes. Their values are added to the trace. Throws Unsupported where there are
+// none.
+using Parts = std::vector<Call> (*)(Trace& trace, const Call& call);
+
 struct OpRecord {
   std::string_view op;   // "relu", "where.self", "quantized::dropout"; of aten where not said
   std::string_view doc;  // one line: what it computes
@@ -50,6 +55,7 @@ struct OpRecord {
   RowRule row{};              // what it computes of each row, if it reduces
   MoveRule move{};            // where its elements come from, if it only moves them
   ElementRule element{};      // the same of several arguments, or of none
+  Parts parts = nullptr;      // as other calls, of which loops can be made
   MetaRule meta{};            // where torch's own meta kernel is in Python
 };
 

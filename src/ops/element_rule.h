@@ -22,10 +22,13 @@ struct ElementCall {
   ScalarGraph* graph = nullptr;
   const Dims* loops = nullptr;         // sizes of the loops that terms refer to
   const TensorType* result = nullptr;  // of which an element is asked for
+  int32_t which = 0;                   // of the results
   const Trace* trace = nullptr;
   std::span<const Arg> args;
   // An element of a source, in the dtype in which it is computed.
   std::function<Scalar(const ElementSource&, const Place&)> read;
+  // The same as it is in memory, or would be: of a narrow float, rounded to it.
+  std::function<Scalar(const ElementSource&, const Place&)> stored;
   // What is read where a condition holds; nothing is read elsewhere, and the element is any. Throws
   // Unsupported where it takes long to compute: that is done everywhere.
   std::function<Scalar(Scalar, const std::function<Scalar()>&)> where;

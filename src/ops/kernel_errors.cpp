@@ -72,9 +72,12 @@ bool can_be_made(const TensorType& type) {
 // Sizes that are named in the call are those of a single element too.
 c10::IValue shrunk(const OpRecord& record, const c10::Argument& parameter,
                    const c10::IValue& constant) {
-  if (record.row.reduces != Reduces::Trailing || parameter.name() != "normalized_shape")
-    return constant;
-  return std::vector<int64_t>(constant.toIntVector().size(), 1);
+  const std::string& name = parameter.name();
+  if (record.row.reduces == Reduces::Trailing && name == "normalized_shape")
+    return std::vector<int64_t>(constant.toIntVector().size(), 1);
+  const bool is_size = name == "N" || name == "C" || name == "HxW" || name == "group";
+  if (record.row.reduces == Reduces::Groups && is_size) return 1;
+  return constant;
 }
 
 // Nothing where there is an argument of another kind.

@@ -77,6 +77,8 @@ struct PointwiseRule {
   // A small change of an argument may change the result by a lot. Nothing is computed differently
   // for that, but tests must know.
   bool jumps = false;
+  // Tensors of one dimension lie along the second of the first argument's: those of channels.
+  bool by_channel = false;
 
   explicit operator bool() const { return run; }
 };

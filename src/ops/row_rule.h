@@ -54,11 +54,21 @@ enum class Reduces : uint8_t {
   All,       // of the first argument
   Dims,      // those of the argument `dim`: a number, a list, or all if None or empty
   Trailing,  // as many as the argument `normalized_shape` has
+  // Tensors of one dimension then lie along the second of the first argument's: those of channels.
+  Batch,   // all but the second
+  Groups,  // all but the first, and of the second so many as make one of `group` groups
 };
 
 struct RowRule {
   Results (*run)(const RowRuleCall&) = nullptr;
   Reduces reduces = Reduces::All;
+  // Gradients. Where `output_mask` leaves the first one out, that of the argument, the dimensions
+  // are those of the parameters' gradients: leading ones for trailing, Batch for Groups. A call
+  // that is asked for both has parts.
+  bool by_mask = false;
+  // The argument that must be true; where it is not, nothing is reduced, and the operator's
+  // pointwise rule holds.
+  const char* when = nullptr;
 
   explicit operator bool() const { return run; }
 };

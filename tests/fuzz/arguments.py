@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tests.fuzz import inputs as make
+from tests.fuzz.channels import Channels, has_channels
 from tests.fuzz.operators import Operator
 from tests.fuzz.parts import has_part, place
 from tests.fuzz.programs import Given, Ref
@@ -49,6 +50,8 @@ class Arguments:
     def of(self, operator: Operator) -> tuple[tuple, tuple[tuple[str, Any], ...]]:
         if has_part(operator.name) and (args := self._of_part(operator.name)) is not None:
             return args, ()
+        if has_channels(operator.name):
+            return self._of_channels(operator.name), ()
         padded = re.search(r"_pad(\d)d", operator.name)
         self.padded = int(padded[1]) if padded else None
         if operator.name == "one_hot":
@@ -78,6 +81,10 @@ class Arguments:
         if name.endswith("_scatter"):
             return Ref(number), part, *where
         return part, list(self.pool[number].shape), *where
+
+    def _of_channels(self, name: str) -> tuple:
+        number = self._pick(list(self.pool))
+        return Channels(self.draw, number, self.pool[number], self._new).of(name) or ()
 
     @staticmethod
     def _position(operator: Operator, name: str) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from tests.fuzz.channels import has_channels
 from tests.fuzz.exceptions import EAGER_ERRORS, cancels, in_two_minds, left_out, underflows
 from tests.fuzz.operators import operators
 from tests.fuzz.programs import Call, Given, Program, given, make, overload, substituted
@@ -190,7 +191,8 @@ class Evaluation:
     def _rows(call: Call, value: Value) -> float:
         """Sums have errors that grow with their length."""
         known = operators().get(call.op)
-        if known is not None and known.kind not in ("row", "composite", "other"):
+        by_rows = ("row", "composite", "other")
+        if known is not None and known.kind not in by_rows and not has_channels(call.op):
             return 1.0
         # Of float64 there is nothing more exact: both sums have errors.
         both = 8 if value.real.dtype == torch.float64 else 1

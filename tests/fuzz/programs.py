@@ -208,7 +208,8 @@ def _given_text(name: str, inputs: tuple[Given, ...]) -> str:
             continue
         pattern = ", ".join(_literal(v, str) for v in one.pattern)
         lines.append(f"    x{i} = given({one.dtype}, [{pattern}], {layout})")
-    lines.append(f"    return {', '.join(f'x{i}' for i in range(len(inputs)))},")
+    names = "".join(f"x{i}, " for i in range(len(inputs))).rstrip()
+    lines.append(f"    return {names or '()'}")
     return "\n".join(lines) + "\n"
 
 

@@ -112,6 +112,14 @@ MOVED = {
     "unsafe_split_with_sizes": [lambda x: x.neg().unsafe_split_with_sizes([1, 5], 1)[1].abs()],
 }
 
+# Of floats alone, in test_loops_losses.py.
+LOSSES = {
+    "nll_loss_forward",
+    "nll_loss2d_forward",
+    "nll_loss_backward",
+    "nll_loss2d_backward",
+}
+
 
 def long(*numbers):
     return torch.tensor(numbers)

@@ -251,4 +251,4 @@ def test_refused(function, reason):
 
 def test_every_rule_has_a_sample():
     samples = {**element_samples.MADE, **element_samples.JOINED, **element_samples.FOUND}
-    assert set(_C.loops.element_operators()) == set(samples)
+    assert set(_C.loops.element_operators()) == {*samples, *element_samples.LOSSES}

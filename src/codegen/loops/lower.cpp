@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "codegen/loops/collapse.h"
+#include "codegen/loops/domain.h"
 #include "codegen/loops/precision.h"
 #include "codegen/loops/prune.h"
 #include "codegen/loops/region.h"
@@ -33,20 +34,23 @@ RuleArg constant_arg(const c10::IValue& value) {
 
 class Lowering {
  public:
-  // `splits`: by dimension of the domain, the strides of loops over it besides 1.
-  using Splits = std::map<size_t, std::set<int64_t>>;
-
-  Lowering(const Region& region, c10::ArrayRef<ValueId> outputs, Splits& splits)
-      : region_(region), rows_(rows_of(region)), splits_(splits) {
-    const TensorType& first = region.type(outputs.at(0));
-    choose_loops(rows_ ? region.type(rows_->input) : first);
+  Lowering(const Region& region, c10::ArrayRef<ValueId> outputs, Domain::Splits& splits)
+      : region_(region),
+        rows_(rows_of(region)),
+        splits_(splits),
+        domain_(region.type(rows_ ? rows_->input : first_with_elements(outputs)),
+                rows_ ? &rows_->dims : nullptr, splits) {
+    program_.sizes = domain_.loops();
+    program_.reduced = domain_.reduced();
     program_.inputs = static_cast<int32_t>(region.inputs.size());
     program_.outputs = static_cast<int32_t>(outputs.size());
     program_.operators = region.operators;
   }
 
   void add_outputs(c10::ArrayRef<ValueId> outputs) {
-    for (ValueId id : outputs) add_store(id);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      add_store(outputs[i], program_.inputs + static_cast<int32_t>(i));
+    if (program_.stores.empty()) throw Unsupported("nothing is computed");
     order_passes(program_);
   }
 
@@ -63,7 +67,7 @@ class Lowering {
 
   // The loop that is to be split, as a dimension of the domain and a stride.
   void note_split(const SplitLoop& split) {
-    const auto [dimension, stride] = of_loop_.at(split.loop);
+    const auto [dimension, stride] = domain_.of_loop(split.loop);
     splits_[dimension].insert(stride * split.inner);
   }
 
@@ -80,72 +84,22 @@ class Lowering {
   }
 
  private:
-  // Dimensions of more than one element, in the order in which they lie in memory; reduced ones are
-  // innermost.
-  void choose_loops(const TensorType& domain) {
-    std::vector<size_t> order(domain.sizes.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::erase_if(order, [&](size_t d) { return domain.sizes[d] == 1; });
-    std::ranges::stable_sort(order, [&](size_t a, size_t b) {
-      if (is_reduced(a) != is_reduced(b)) return is_reduced(b);
-      return domain.strides[a] > domain.strides[b];
-    });
-    struct Loop {
-      size_t dimension;
-      int64_t stride, size;
-    };
-    std::vector<Loop> loops;
-    for (size_t d : order) {
-      std::set<int64_t> strides = splits_[d];
-      strides.insert(1);
-      int64_t end = domain.sizes[d];
-      for (auto it = strides.rbegin(); it != strides.rend(); end = *it++) {
-        loops.push_back({d, *it, end / *it});
-        program_.reduced += is_reduced(d);
-      }
-    }
-    for (const Loop& loop : loops) program_.sizes.push_back(loop.size);
-    // A row of one element is a row all the same.
-    if (loops.empty() || (rows_ && program_.reduced == 0)) program_.sizes.push_back(1);
-    if (rows_ && program_.reduced == 0) program_.reduced = 1;
-    domain_.assign(domain.sizes.size(), constant_index(0, program_.sizes.size()));
-    for (size_t i = 0; i < loops.size(); ++i) {
-      domain_[loops[i].dimension].coefficients[i] = loops[i].stride;
-      of_loop_.push_back({loops[i].dimension, loops[i].stride});
-    }
-    domain_sizes_ = domain.sizes;
+  // Statistics that are not asked for may have none.
+  ValueId first_with_elements(c10::ArrayRef<ValueId> outputs) const {
+    const auto found =
+        std::ranges::find_if(outputs, [&](ValueId id) { return numel(region_.type(id)) > 0; });
+    return found == outputs.end() ? outputs.at(0) : *found;
   }
 
-  bool is_reduced(size_t d) const { return rows_ && rows_->reduced[d]; }
-
-  // Where an output is written: at every place, or once a row.
-  Place place_of(const TensorType& type, bool& per_row) const {
-    if (type.sizes == domain_sizes_) return domain_;
-    if (!rows_) throw Unsupported("outputs of several shapes");
-    per_row = true;
-    Place place;
-    for (size_t d = 0; d < domain_.size(); ++d) {
-      const bool kept = type.sizes.size() == domain_.size();
-      if (!is_reduced(d)) place.push_back(domain_[d]);
-      if (is_reduced(d) && kept) place.push_back(constant_index(0, program_.sizes.size()));
-    }
-    Dims expected;
-    for (size_t d = 0; d < domain_.size(); ++d) {
-      if (!is_reduced(d)) expected.push_back(domain_sizes_[d]);
-      if (is_reduced(d) && type.sizes.size() == domain_.size()) expected.push_back(1);
-    }
-    if (expected != type.sizes) throw Unsupported("outputs of several shapes");
-    return place;
-  }
-
-  void add_store(ValueId id) {
+  void add_store(ValueId id, int32_t buffer) {
     const TensorType& type = region_.type(id);
+    const Dims& sizes = domain_.sizes();
+    if (numel(type) == 0 && std::ranges::find(sizes, 0) == sizes.end()) return;
     if (numel(type) > 0 && !is_injective(type))
       throw Unsupported("a result whose elements share memory");
     bool per_row = false;
-    const Place place = place_of(type, per_row);
+    const Place place = domain_.place_of(graph(), type.sizes, per_row);
     const Scalar value = value_at(id, place);
-    const auto buffer = program_.inputs + static_cast<int32_t>(program_.stores.size());
     program_.stores.push_back({access(buffer, type, place).first, value.node, per_row});
   }
 
@@ -205,11 +159,10 @@ class Lowering {
 
   Scalar apply_rule(const Producer& producer, const TensorType& type, const Place& place) {
     if (producer.record->element) return apply_element(producer, type, place);
-    if (producer.record->row) return apply_row(producer, type, place);
+    if (producer.reduces) return apply_row(producer, type, place);
     if (producer.record->move) return apply_move(producer, type, place);
     const PointwiseRule& rule = producer.record->pointwise;
-    std::vector<RuleArg> args;
-    for (const Arg& arg : producer.call->args) args.push_back(operand(arg, place));
+    const std::vector<RuleArg> args = operands(*producer.call, place, rule.by_channel);
     const RuleCall call{.graph = &graph(),
                         .nominal = nominal_dtype(*region_.trace, *producer.call, rule),
                         .rounds_numbers = rule.rounds_numbers,
@@ -233,11 +186,15 @@ class Lowering {
     call.graph = &graph();
     call.loops = &program_.sizes;
     call.result = &type;
+    call.which = producer.result;
     call.trace = region_.trace;
     call.args = producer.call->args;
     call.read = [&](const ElementSource& source, const Place& at) {
       const bool moved = source.type->dtype == type.dtype;
       return moved ? value_at(source.id, at) : stored(source.id, at);
+    };
+    call.stored = [&](const ElementSource& source, const Place& at) {
+      return stored(source.id, at);
     };
     call.where = [&](Scalar condition, const std::function<Scalar()>& read) {
       const int32_t outer = guard_, known = graph().size();
@@ -252,25 +209,22 @@ class Lowering {
   }
 
   Scalar apply_row(const Producer& producer, const TensorType& type, const Place& place) {
-    if (producer.record->row.reduces == Reduces::Trailing && numel(region_.type(rows_->input)) == 0)
+    const RowRule& rule = producer.record->row;
+    if (is_norm(rule) && numel(region_.type(rows_->input)) == 0)
       throw Unsupported("normalised rows without elements");
-    if (producer.call != rows_->first && reduced_dims(region_, producer) != rows_->reduced)
+    if (producer.call != rows_->first && row_dims(region_, producer) != rows_->dims)
       throw Unsupported("reductions over several dimensions");
-    if (region_.type(rows_->input).sizes != input_of(region_, *producer.call).sizes)
+    if (domain_.sizes() != input_of(region_, *producer.call).sizes)
       throw Unsupported("reductions of several shapes");
-    bool per_row = false;
-    if (place_of(type, per_row) != place && !is_row_place(type, place))
-      throw Unsupported("the result of a reduction is read at other places");
-    const int32_t guard = std::exchange(guard_, -1);  // a row is gone through as a whole
-    std::vector<RuleArg> args;
-    for (const Arg& arg : producer.call->args) args.push_back(operand(arg, domain_));
+    const bool elsewhere = is_elsewhere(type.sizes, place);
     RowRuleCall call;
     call.graph = &graph();
     call.nominal = nominal_of_row(producer);
-    call.elements = elements_of_row();
-    call.args = args;
+    call.elements = domain_.elements_of_row();
+    std::vector<Scalar> known;
     call.reduction = [&](ReductionKind kind, Scalar x, bool sampled) {
-      return reduction({kind, x.node, sampled, 0});
+      known.push_back(reduction({kind, x.node, sampled, 0}));
+      return known.back();
     };
     call.count = [&](ScalarType dtype, bool sampled) {
       const Scalar n{
@@ -278,42 +232,57 @@ class Lowering {
           graph().add({.prim = Prim::Count, .dtype = ScalarType::Long, .at = sampled ? 1 : 0})};
       return convert(n, dtype);
     };
-    call.index = [&] { return index_in_row(); };
-    const Scalar x = producer.record->row.run(call)[producer.result];
+    call.index = [&] { return to_statement(graph(), domain_.index_in_row(graph())); };
+    const int32_t guard = std::exchange(guard_, -1);  // a row is gone through as a whole
+    std::vector<RuleArg> args = row_args(producer, domain_.place());
+    call.args = args;
+    Scalar x = rule.run(call)[producer.result];
     guard_ = guard;
+    if (elsewhere) {  // the same reductions, and another element
+      size_t next = 0;
+      call.reduction = [&](ReductionKind, Scalar, bool) { return known.at(next++); };
+      call.index = []() -> Scalar { throw Unsupported("the number of another place in a row"); };
+      args = row_args(producer, place);
+      call.args = args;
+      x = rule.run(call)[producer.result];
+      if (is_running(graph()[x.node].prim))
+        throw Unsupported("a running sum is read at other places");
+    }
     return convert(x, computed_in(type.dtype));
   }
 
-  int64_t elements_of_row() const {
-    int64_t elements = 1;
-    for (size_t d = 0; d < domain_.size(); ++d)
-      if (is_reduced(d)) elements *= domain_sizes_[d];
-    return elements;
+  static bool is_norm(const RowRule& rule) {
+    return rule.reduces != Reduces::All && rule.reduces != Reduces::Dims;
   }
 
-  Scalar index_in_row() {
-    IndexTerm index = constant_index(0, program_.sizes.size());
-    int64_t stride = 1;
-    for (size_t d = domain_.size(); d-- > 0;) {
-      if (!is_reduced(d)) continue;
-      index = plus(graph(), index, scaled(graph(), domain_[d], stride, 0));
-      stride *= domain_sizes_[d];
+  // Whether a result of a reduction is read at another place of the row than the loops are at.
+  bool is_elsewhere(const Dims& sizes, const Place& place) const {
+    if (sizes == domain_.sizes()) {
+      if (place == domain_.place()) return false;
+      if (domain_.is_in_row(place)) return true;
+    } else if (domain_.row_place(sizes) == place || domain_.is_row_place(sizes, place)) {
+      return false;
     }
-    return to_statement(graph(), index);
+    throw Unsupported("the result of a reduction is read at other places");
+  }
+
+  std::vector<RuleArg> row_args(const Producer& producer, const Place& place) {
+    const Reduces reduces = producer.record->row.reduces;
+    return operands(*producer.call, place, reduces == Reduces::Batch || reduces == Reduces::Groups);
+  }
+
+  std::vector<RuleArg> operands(const Call& call, const Place& place, bool by_channel) {
+    const Dims& sizes = by_channel ? input_of(region_, call).sizes : domain_.sizes();
+    if (by_channel && sizes.size() < 2) throw Unsupported("an argument without channels");
+    std::vector<RuleArg> args;
+    for (const Arg& arg : call.args)
+      args.push_back(by_channel ? channel_operand(arg, place, sizes[1]) : operand(arg, place));
+    return args;
   }
 
   // What a reduction is computed in: the first result's dtype; of bools, that of the argument.
   ScalarType nominal_of_row(const Producer& producer) const {
-    return region_.type(producer.call->results.at(0).values.at(0)).dtype;
-  }
-
-  // A result per row, read where it is broadcast over the row.
-  bool is_row_place(const TensorType& type, const Place& place) const {
-    if (type.sizes.size() != domain_.size()) return false;
-    for (size_t d = 0; d < place.size(); ++d)
-      if (is_reduced(d) ? type.sizes[d] != 1 || !place[d].is_constant() : place[d] != domain_[d])
-        return false;
-    return true;
+    return region_.type(first_value(*producer.call)).dtype;
   }
 
   Scalar reduction(const Reduction& wanted) {
@@ -327,12 +296,35 @@ class Lowering {
   }
 
   RuleArg operand(const Arg& arg, const Place& place) {
+    if (const auto known = constant_operand(arg)) return *known;
+    const TensorType& type = region_.type(arg.values[0]);
+    return read_operand(arg, broadcast(type.sizes, place, program_.sizes.size()));
+  }
+
+  // Of tensors of one dimension, the element of the channel; of statistics, that of the row.
+  RuleArg channel_operand(const Arg& arg, const Place& place, int64_t channels) {
+    if (const auto known = constant_operand(arg)) return *known;
+    const Dims& sizes = region_.type(arg.values[0]).sizes;
+    static const c10::IValue none;
+    if (sizes.size() == 1 && sizes[0] == 0) return constant_arg(none);  // statistics not asked for
+    if (sizes.size() == 1 && sizes[0] != channels) throw Unsupported("numbers of other channels");
+    if (sizes.size() == 1 && place.size() > 1)
+      return read_operand(arg, broadcast(sizes, {place[1]}, program_.sizes.size()));
+    if (sizes.size() == 2 && rows_ && sizes != domain_.sizes())
+      if (const auto row = domain_.row_place(sizes)) return read_operand(arg, *row);
+    return operand(arg, place);
+  }
+
+  static std::optional<RuleArg> constant_operand(const Arg& arg) {
     if (arg.kind == Arg::Kind::Constant) return constant_arg(arg.constant);
     static const c10::IValue none;
     if (arg.kind == Arg::Kind::ValueList) throw Unsupported("a list of tensors");
     if (arg.values[0] == kNoValue) return constant_arg(none);
+    return std::nullopt;
+  }
+
+  RuleArg read_operand(const Arg& arg, const Place& at) {
     const TensorType& type = region_.type(arg.values[0]);
-    const Place at = broadcast(type.sizes, place, program_.sizes.size());
     return {stored(arg.values[0], at), type.dtype, type.sizes.empty(), nullptr};
   }
 
@@ -346,17 +338,16 @@ class Lowering {
 
   const Region& region_;
   const std::optional<Rows> rows_;
-  Splits& splits_;
-  std::vector<std::pair<size_t, int64_t>> of_loop_;
-  Dims domain_sizes_;
+  Domain::Splits& splits_;
+  const Domain domain_;
   LoopProgram program_;
   Precision precision_;
-  Place domain_;        // of an element of the outputs
   int32_t guard_ = -1;  // a condition without which nothing is read
   std::map<std::pair<ValueId, std::vector<int64_t>>, int32_t> known_;
 };
 
-std::variant<LoopProgram, Refusal> lower_alone(const Trace& trace, const Call& call);
+std::variant<LoopProgram, Refusal> lower_alone(const Trace& trace, const Call& call,
+                                               bool only_first = false);
 
 // Whether a call raises an error where data say so, or may.
 bool raises(const Trace& trace, const Call& call) {
@@ -368,7 +359,7 @@ bool raises(const Trace& trace, const Call& call) {
 // With more loops where a reshape needs them.
 LoopProgram lower(const Region& region, c10::ArrayRef<ValueId> outputs) {
   constexpr int kMostSplits = 16;
-  Lowering::Splits splits;
+  Domain::Splits splits;
   for (int i = 0; i < kMostSplits; ++i) {
     Lowering lowering(region, outputs, splits);
     try {
@@ -411,12 +402,14 @@ std::variant<LoopProgram, Refusal> lower_calls(const Trace& trace, std::span<con
   }
 }
 
-std::variant<LoopProgram, Refusal> lower_alone(const Trace& trace, const Call& call) {
+std::variant<LoopProgram, Refusal> lower_alone(const Trace& trace, const Call& call,
+                                               bool only_first) {
   c10::SmallVector<ValueId, 8> inputs, outputs;
   for_each_value(call.args, [&](ValueId id) {
     if (std::ranges::find(inputs, id) == inputs.end()) inputs.push_back(id);
   });
   for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
+  if (only_first) outputs.resize(1);
   // A view in the midst of a region is written nowhere.
   return lower_calls(trace, {&call, 1}, inputs, outputs, false);
 }
@@ -432,7 +425,11 @@ std::variant<LoopProgram, Refusal> lower_region(const Trace& trace, std::span<co
 Refusal refuse_in_loops(const Trace& trace, const Call& call) {
   const auto lowered = lower_alone(trace, call);
   const auto* reason = std::get_if<Refusal>(&lowered);
-  return reason ? *reason : "";
+  if (!reason) return "";
+  // Of several results, all need not be used.
+  if (call.results.size() < 2 || call.results[0].kind != Arg::Kind::Value) return *reason;
+  const auto first = lower_alone(trace, call, true);
+  return std::holds_alternative<Refusal>(first) ? *reason : "";
 }
 
 }  // namespace fulgurite

@@ -225,7 +225,7 @@ class ColumnPrinter {
 
   // Over all reduced dimensions, or over the first elements of the innermost.
   std::string open_loops(bool sampled) const {
-    std::string out;
+    std::string out = has_first(sampled) ? "  {\n" : "";
     for (int32_t d = program_.kept(); d <= inner(); ++d) {
       const bool first = sampled && d < inner();
       out += first ? fmt::format("  const long i{} = 0;\n", d)
@@ -243,10 +243,12 @@ class ColumnPrinter {
     return out;
   }
   std::string close_loops(bool sampled) const {
-    std::string out;
+    std::string out = has_first(sampled) ? "  }\n" : "";
     for (int32_t d = 0; d < (sampled ? 1 : program_.reduced); ++d) out += "  }\n";
     return out;
   }
+  // Whether the outer loops are at their first elements, by names of a block of its own.
+  bool has_first(bool sampled) const { return sampled && program_.reduced > 1; }
 
   std::string stores() {
     Numbers roots;

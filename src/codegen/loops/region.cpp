@@ -18,17 +18,37 @@ bool has_form(const OpRecord* record) {
 }
 
 void add_producers(Region& region, const Call& call, const OpRecord* record) {
-  if (record->row) region.rows.push_back(&call);
-  int32_t i = 0;
-  for_each_value(call.results, [&](ValueId id) { region.producers[id] = {&call, record, i++}; });
+  const bool by_row = reduces_rows(call, *record);
+  if (by_row) region.rows.push_back(&call);
+  int32_t i = 0;  // of all results, also of those that are None
+  for (const Arg& result : call.results) {
+    i += result.kind == Arg::Kind::Constant;
+    for (ValueId id : result.values) {
+      if (id != kNoValue) region.producers[id] = {&call, record, i, by_row};
+      ++i;
+    }
+  }
   region.operators.push_back(call.op.name());
+}
+
+// A tensor made of numbers that no other part uses: a composite has it for other devices.
+bool is_left_over(const Call& call, const Call& part) {
+  bool takes_tensors = false, is_used = false;
+  for_each_value(part.args, [&](ValueId) { takes_tensors = true; });
+  const auto look = [&](ValueId used) {
+    for_each_value(part.results, [&](ValueId id) { is_used |= id == used; });
+  };
+  for_each_value(call.results, look);
+  for (const Call& other : call.body) for_each_value(other.args, look);
+  return !takes_tensors && !is_used && !has_effect(part);
 }
 
 void add_call(Region& region, const Call& call) {
   const OpRecord* record = call.op.aten ? find_record(*call.op.aten) : nullptr;
   if (has_form(record)) return add_producers(region, call, record);
   if (call.body.empty()) throw Unsupported(fmt::format("{} has no loop form", call.op.name()));
-  for (const Call& inner : call.body) add_call(region, inner);
+  for (const Call& inner : call.body)
+    if (!is_left_over(call, inner)) add_call(region, inner);
 }
 
 // Dtypes in three ranks: of tensors with dimensions, without, and of plain numbers. The highest
@@ -79,6 +99,13 @@ ScalarType common_dtype(const Trace& trace, const Call& call) {
 }
 
 }  // namespace
+
+bool reduces_rows(const Call& call, const OpRecord& record) {
+  if (!record.row || !record.row.when) return static_cast<bool>(record.row);
+  const auto index = call.op.aten->schema().argumentIndexWithName(record.row.when);
+  require(index.has_value(), "{} has no argument {}", call.op.name(), record.row.when);
+  return call.args.at(*index).constant.toBool();
+}
 
 std::string refuse_dtype(ScalarType dtype) {
   switch (dtype) {

@@ -15,6 +15,7 @@ struct Producer {
   const Call* call = nullptr;
   const OpRecord* record = nullptr;
   int32_t result = 0;
+  bool reduces = false;  // by its row rule
 };
 
 struct Region {
@@ -29,6 +30,9 @@ struct Region {
 
 // Throws Unsupported where a call has no loop form.
 Region make_region(const Trace& trace, std::span<const Call> calls, c10::ArrayRef<ValueId> inputs);
+
+// Whether the call of an operator with this record reduces rows.
+bool reduces_rows(const Call& call, const OpRecord& record);
 
 // Why values of this dtype or type are in no loop program; "" if they may be.
 std::string refuse_dtype(c10::ScalarType dtype);

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
+#include "codegen/loops/domain.h"
 #include "codegen/loops/loop_program.h"
 #include "codegen/loops/region.h"
 
@@ -12,14 +12,17 @@ namespace fulgurite {
 struct Rows {
   const Call* first = nullptr;  // a call that reduces
   ValueId input = kNoValue;     // what it reduces
-  std::vector<bool> reduced;    // by dimension of that
+  RowDims dims;                 // of that
 };
 
 // All reductions of a region are over the same dimensions of one shape, or the region is refused.
 std::optional<Rows> rows_of(const Region& region);
 
-// By dimension of its first argument.
-std::vector<bool> reduced_dims(const Region& region, const Producer& producer);
+// Of its first argument.
+RowDims row_dims(const Region& region, const Producer& producer);
+
+// The first result that is not None.
+ValueId first_value(const Call& call);
 
 const TensorType& input_of(const Region& region, const Call& call);
 
@@ -30,7 +33,8 @@ bool has_columns(const LoopProgram& program);
 // over a row may not be in memory at all, nor may the first part of a nest.
 void refuse_empty_rows(const LoopProgram& program);
 
-// Throws Unsupported for reductions of running sums and for checks of what reductions give, whose
+// Throws Unsupported for results of rows that differ along them, for reductions of running sums and
+// for checks of what reductions give, whose
 // loops come in another order, and for running sums of rows that several loops go through, where
 // vectors have lanes beyond the end of the inner one.
 void refuse_order(const LoopProgram& program);

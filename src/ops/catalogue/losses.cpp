@@ -4,6 +4,7 @@
 #include <ATen/native/LossMulti.h>
 
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/loss_rules.h"
 #include "ops/meta/iterator.h"
 
 namespace fulgurite::catalogue_families {
@@ -150,11 +151,24 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "the gradient of binary_cross_entropy",
      .meta = rule<&binary_cross_entropy_backward>},
     {.op = "soft_margin_loss", .doc = "log(1 + exp(-tx))", .meta = rule<&soft_margin_loss>},
+    {.op = "nll_loss_forward",
+     .doc = "minus the score of each target's class, and the weights' sum",
+     .element = {&rules::score_of_class},
+     .parts = &rules::parts_of_nll_loss},
+    {.op = "nll_loss_backward",
+     .doc = "the gradient of nll_loss_forward",
+     .element = {&rules::gradient_of_class}},
+    {.op = "cross_entropy_loss",
+     .doc = "nll_loss of log_softmax, or of probabilities",
+     .parts = &rules::parts_of_smooth_cross_entropy},
     {.op = "nll_loss2d_forward",
      .doc = "minus the score of each pixel's class, and the weights' sum",
+     .element = {&rules::score_of_class},
+     .parts = &rules::parts_of_nll_loss,
      .meta = rule<&nll_loss2d_forward>},
     {.op = "nll_loss2d_backward",
      .doc = "the gradient of nll_loss2d_forward",
+     .element = {&rules::gradient_of_class},
      .meta = rule<&nll_loss2d_backward>},
     {.op = "multi_margin_loss",
      .doc = "the margin of one class over the others",

@@ -3,7 +3,7 @@
 #include <ATen/native/layer_norm.h>
 
 #include "ops/catalogue/families.h"
-#include "ops/catalogue/row_rules.h"
+#include "ops/catalogue/norm_rules.h"
 #include "ops/meta/writing.h"
 
 namespace fulgurite::catalogue_families {
@@ -17,9 +17,10 @@ using Mask = std::array<bool, 3>;
 Tensor value_of(const Optional& tensor) { return tensor.value_or(Tensor()); }
 
 // The dtype of statistics and of parameters' gradients: that of the parameters.
-ScalarType statistics_dtype(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  const bool mixed = at::native::is_mixed_type(input, weight, bias);
-  if (mixed) at::native::check_mixed_data_type(input, weight, bias);
+template <class... Parameters>
+ScalarType statistics_dtype(const Tensor& input, const Parameters&... parameters) {
+  const bool mixed = at::native::is_mixed_type(input, parameters...);
+  if (mixed) at::native::check_mixed_data_type(input, parameters...);
   return at::native::param_scalar_type(input, mixed);
 }
 
@@ -92,7 +93,7 @@ Triple batch_norm_results(const Tensor& input, const Tensor& weight, const Tenso
   check_channels(bias, channels, "bias");
   check_channels(mean, channels, "running_mean");
   check_channels(var, channels, "running_var");
-  const ScalarType dtype = statistics_dtype(input, weight, bias);
+  const ScalarType dtype = statistics_dtype(input, weight, bias, mean, var);
   const Tensor output = like(input, input.suggest_memory_format());
   const int64_t statistics = train ? channels : 0;
   return {output, empty({statistics}, dtype), empty({statistics}, dtype)};
@@ -151,26 +152,43 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_with_update(const Tensor& 
       std::tuple(empty({0}, at::kByte)));
 }
 
-Triple batch_norm_gradients(const Tensor& input, const Tensor& weight, Mask mask) {
-  const ScalarType dtype = statistics_dtype(input, weight, {});
+Triple batch_norm_gradients(const Tensor& input, ScalarType dtype, Mask mask) {
   Triple result;
   if (mask[0]) std::get<0>(result) = like(input, input.suggest_memory_format());
   if (mask[1]) std::get<1>(result) = empty({input.size(1)}, dtype);
   if (mask[2]) std::get<2>(result) = empty({input.size(1)}, dtype);
   return result;
 }
-Triple native_batch_norm_backward(const Tensor& grad, const Tensor& input, const Optional& weight,
-                                  const Optional&, const Optional&, const Optional&,
-                                  const Optional&, bool, double, Mask mask) {
-  return batch_norm_gradients(input, value_of(weight), mask);
+Triple native_batch_norm_gradients(const Tensor&, const Tensor& input, const Optional& weight,
+                                   const Optional& running_mean, const Optional& running_var,
+                                   const Optional& mean, const Optional& rstd, bool, double,
+                                   Mask mask) {
+  const ScalarType dtype = statistics_dtype(input, value_of(weight), value_of(running_mean),
+                                            value_of(running_var), value_of(mean), value_of(rstd));
+  return batch_norm_gradients(input, dtype, mask);
 }
 Triple batch_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
-                           const Optional&, const Optional&, const Optional&, const Optional&, bool,
-                           double, Mask mask, const Tensor&) {
-  return batch_norm_gradients(input, weight, mask);
+                           const Optional& running_mean, const Optional& running_var,
+                           const Optional& mean, const Optional& rstd, bool train, double eps,
+                           Mask mask, const Tensor&) {
+  return native_batch_norm_gradients(grad, input, weight, running_mean, running_var, mean, rstd,
+                                     train, eps, mask);
 }
 
 constexpr HiddenWrites running(const char* flag) { return {{"running_mean", "running_var"}, flag}; }
+
+constexpr RowRule in_training(RowRule rule) {
+  rule.when = "training";
+  return rule;
+}
+constexpr RowRule by_mask(RowRule rule) {
+  rule.by_mask = true;
+  return rule;
+}
+constexpr RowRule batch_statistics =
+    in_training(reduces(Reduces::Batch, calls<&rules::row_batch_statistics>));
+constexpr RowRule batch_gradients =
+    reduces(Reduces::Batch, calls<&rules::row_batch_norm_gradients>);
 
 constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "native_layer_norm",
@@ -179,9 +197,12 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&layer_norm>},
     {.op = "native_layer_norm_backward",
      .doc = "the gradients of native_layer_norm",
+     .row = by_mask(reduces(Reduces::Trailing, calls<&rules::row_layer_norm_gradients>)),
+     .parts = &rules::parts_of_layer_norm_gradients,
      .meta = rule<&layer_norm_backward>},
     {.op = "native_group_norm",
      .doc = "normalises groups of channels; also gives mean and 1/std",
+     .row = reduces(Reduces::Groups, calls<&rules::row_group_norm>),
      .meta = rule<&group_norm>},
     {.op = "native_group_norm_backward",
      .doc = "the gradients of native_group_norm",
@@ -191,27 +212,41 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "normalises each channel over the batch; also gives mean and 1/std",
      .hidden_writes = running("training"),
      .functional = "aten::_native_batch_norm_legit_functional",
+     .pointwise = rules::batch_norm_rule,
+     .row = batch_statistics,
      .meta = rule<&batch_norm>},
     {.op = "_native_batch_norm_legit",
      .doc = "native_batch_norm with running statistics",
+     .pointwise = rules::batch_norm_rule,
+     .row = batch_statistics,
      .meta = rule<&batch_norm_legit>},
     {.op = "_native_batch_norm_legit.no_stats",
      .doc = "native_batch_norm without running statistics",
+     .pointwise = rules::batch_norm_rule,
+     .row = batch_statistics,
      .meta = rule<&batch_norm_no_stats>},
     {.op = "_native_batch_norm_legit_no_training",
      .doc = "native_batch_norm by the running statistics",
+     .pointwise = rules::batch_norm_rule,
      .meta = rule<&batch_norm_no_training>},
     {.op = "_native_batch_norm_legit_functional",
      .doc = "native_batch_norm, and the new running statistics",
+     .pointwise = rules::batch_norm_rule,
+     .row = in_training(reduces(Reduces::Batch, calls<&rules::row_batch_and_running_statistics>)),
      .meta = rule<&batch_norm_functional>},
     {.op = "_batch_norm_with_update",
      .doc = "native_batch_norm in training, and what its gradient needs",
      .meta = rule<&batch_norm_with_update>},
+    {.op = "_batch_norm_with_update_functional",
+     .doc = "_batch_norm_with_update, and the new running statistics",
+     .row = reduces(Reduces::Batch, calls<&rules::row_batch_norm_with_update>)},
     {.op = "native_batch_norm_backward",
      .doc = "the gradients of native_batch_norm",
-     .meta = rule<&native_batch_norm_backward>},
+     .row = batch_gradients,
+     .meta = rule<&native_batch_norm_gradients>},
     {.op = "batch_norm_backward",
      .doc = "the gradients of _batch_norm_with_update",
+     .row = batch_gradients,
      .meta = rule<&batch_norm_backward>},
 
     {.op = "batch_norm",

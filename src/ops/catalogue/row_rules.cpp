@@ -10,21 +10,6 @@ namespace {
 
 using Kind = ReductionKind;
 
-struct Moments {
-  Scalar mean, squares;  // the sum of squared differences from the mean
-};
-
-// In one pass, about the mean of a few elements: what cancels is then small, and the sums lose no
-// more than two passes would.
-Moments moments(const RowRuleCall& row, Scalar x) {
-  const Scalar shift = row.reduction(Kind::Sum, x / row.count(x.dtype(), true), true);
-  const Scalar d = x - shift;
-  const Scalar n = row.count(x.dtype(), false);
-  const Scalar sum = row.sum(d);
-  const Scalar squares = row.sum(d * d) - sum * (sum / n);
-  return {shift + sum / n, select(squares < 0.0, squares.like(0.0), squares)};
-}
-
 Scalar variance(const RowRuleCall& row, const Moments& m) {
   // No argument, or None, is 1.
   const bool given = row.args.size() > 2 && !row.is_none(2);
@@ -88,6 +73,15 @@ Scalar accumulated(const RowRuleCall& row) {
 }
 
 }  // namespace
+
+Moments moments(const RowRuleCall& row, Scalar x) {
+  const Scalar shift = row.reduction(Kind::Sum, x / row.count(x.dtype(), true), true);
+  const Scalar d = x - shift;
+  const Scalar n = row.count(x.dtype(), false);
+  const Scalar sum = row.sum(d);
+  const Scalar squares = row.sum(d * d) - sum * (sum / n);
+  return {shift + sum / n, select(squares < 0.0, squares.like(0.0), squares)};
+}
 
 Scalar row_sum(const RowRuleCall& row) {
   const Scalar x = row.value(0);
@@ -194,18 +188,6 @@ Scalar row_log_softmax_gradient(const RowRuleCall& row) {
   const Scalar grad = row.value(0), y = row.value(1);
   need_float(grad);
   return grad - exp(y) * row.sum(grad);
-}
-
-std::array<Scalar, 3> row_layer_norm(const RowRuleCall& row) {
-  const Scalar x = row.value(0);
-  const Moments m = moments(row, x);
-  const Scalar n = row.count(x.dtype(), false);
-  const Scalar rstd = 1.0 / sqrt(m.squares / n + row.constant(4).toDouble());
-  Scalar y = (x - m.mean) * rstd;
-  // Without a bias ATen adds 0, which makes 0 of -0.0.
-  if (!row.is_none(2)) y = fma(y, row.value(2), row.is_none(3) ? x.like(0.0) : row.value(3));
-  if (row.is_none(2) && !row.is_none(3)) y = y + row.value(3);
-  return {y, m.mean, rstd};
 }
 
 }  // namespace fulgurite::catalogue_families::rules

@@ -5,6 +5,14 @@
 
 namespace fulgurite::catalogue_families::rules {
 
+struct Moments {
+  Scalar mean, squares;  // the sum of squared differences from the mean
+};
+
+// In one pass, about the mean of a few elements: what cancels is then small, and the sums lose no
+// more than two passes would.
+Moments moments(const RowRuleCall& row, Scalar x);
+
 Scalar row_sum(const RowRuleCall& row);
 Scalar row_mean(const RowRuleCall& row);
 Scalar row_product(const RowRuleCall& row);
@@ -37,6 +45,5 @@ Scalar row_softmax(const RowRuleCall& row);
 Scalar row_log_softmax(const RowRuleCall& row);
 Scalar row_softmax_gradient(const RowRuleCall& row);
 Scalar row_log_softmax_gradient(const RowRuleCall& row);
-std::array<Scalar, 3> row_layer_norm(const RowRuleCall& row);
 
 }  // namespace fulgurite::catalogue_families::rules
