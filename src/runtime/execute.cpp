@@ -104,12 +104,15 @@ void execute_region(const Instruction& instruction, Environment& env) {
   c10::SmallVector<at::Tensor, 4> results;
   for (const Operand& operand : instruction.operands)
     inputs.push_back({&env[operand.slots[0].slot], operand.slots[0].last});
+  c10::SmallVector<at::Tensor, 4> targets;
+  for (Slot slot : instruction.targets)
+    targets.push_back(slot == kNoSlot ? at::Tensor() : env[slot]);
   const CompiledRegion& region = *instruction.region;
   if (region.last_inputs) keep(*region.last_inputs, inputs);
   if (const RegionWatch* watch = RegionWatch::current()) {
     for (at::Tensor& result : watch->run(instruction.region, take(inputs)))
       results.push_back(std::move(result));
-  } else if (!region.code->run(inputs, results)) {
+  } else if (!region.code->run(inputs, targets, results)) {
     for (at::Tensor& result : run_calls(region, inputs)) results.push_back(std::move(result));
   }
   for (const RegionInput& input : inputs)
@@ -151,6 +154,11 @@ void execute_group(const std::vector<Instruction>& all, size_t& i, Environment& 
     case Dispatch::BelowAutograd: {
       at::AutoDispatchBelowADInplaceOrView below;
       return group(below);
+    }
+    case Dispatch::BelowAutogradNoGrad: {
+      at::AutoDispatchBelowADInplaceOrView below;
+      c10::AutoGradMode off(false);
+      return group(below, off);
     }
     case Dispatch::NoGrad: {
       c10::AutoGradMode off(false);

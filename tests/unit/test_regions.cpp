@@ -213,7 +213,7 @@ TEST_CASE("a plan runs the code of a region, and its calls where the code declin
   Executor executor = fuser(fuse_all);
   executor.lower = [&](const Trace&, std::span<const Call* const> regions) {
     auto code = std::make_shared<RegionCode>();
-    code->run = [&](RegionInputs, RegionResults& results) {
+    code->run = [&](RegionInputs, RegionTargets, RegionResults& results) {
       if (!declines) results.push_back(at::full({2}, 7.0f));
       return !declines;
     };

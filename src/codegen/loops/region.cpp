@@ -14,11 +14,13 @@ namespace {
 using c10::ScalarType;
 
 bool has_form(const OpRecord* record) {
-  return record && (record->pointwise || record->row || record->move || record->element);
+  return record &&
+         (record->pointwise || record->row || record->move || record->element || record->draw);
 }
 
 void add_producers(Region& region, const Call& call, const OpRecord* record) {
   if (record->row) region.rows.push_back(&call);
+  if (record->draw) region.drawn.push_back({&call, record->draw.elements(*region.trace, call)});
   int32_t i = 0;
   for_each_value(call.results, [&](ValueId id) { region.producers[id] = {&call, record, i++}; });
   region.operators.push_back(call.op.name());
@@ -78,7 +80,16 @@ ScalarType common_dtype(const Trace& trace, const Call& call) {
   return promotion.result();
 }
 
+bool same_generator(const std::optional<at::Generator>& a, const std::optional<at::Generator>& b) {
+  return a.has_value() == b.has_value() && (!a || *a == *b);
+}
+
 }  // namespace
+
+std::optional<at::Generator> generator_of(const DrawnInput& drawn) {
+  if (drawn.elements.generator < 0) return std::nullopt;
+  return drawn.call->args.at(drawn.elements.generator).constant.toGenerator();
+}
 
 std::string refuse_dtype(ScalarType dtype) {
   switch (dtype) {
@@ -125,6 +136,9 @@ Region make_region(const Trace& trace, std::span<const Call> calls, c10::ArrayRe
     if (auto reason = refuse_type(region.type(id)); !reason.empty()) throw Unsupported(reason);
   }
   for (const Call& call : calls) add_call(region, call);
+  for (const DrawnInput& drawn : region.drawn)
+    if (!same_generator(generator_of(drawn), generator_of(region.drawn[0])))
+      throw Unsupported("numbers of several generators");
   for (const auto& [id, producer] : region.producers)
     if (auto reason = refuse_type(region.type(id)); !reason.empty()) throw Unsupported(reason);
   return region;

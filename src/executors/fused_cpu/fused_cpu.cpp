@@ -45,9 +45,10 @@ Quote fuses(const Trace& trace, std::span<const Call> calls, c10::ArrayRef<Value
 RegionCodePointer code_of(const RegionKernelPointer& kernel) {
   if (!kernel) return nullptr;
   auto code = std::make_shared<RegionCode>();
-  code->run = [kernel](RegionInputs inputs, RegionResults& results) {
-    return run(*kernel, inputs, results);
+  code->run = [kernel](RegionInputs inputs, RegionTargets targets, RegionResults& results) {
+    return run(*kernel, inputs, targets, results);
   };
+  code->checks_elements = !kernel->program.statements.checks.empty();
   code->time = [kernel](TensorList inputs, double seconds) {
     return time(*kernel, inputs, seconds);
   };
