@@ -133,10 +133,22 @@ void execute_call(const Instruction& instruction, Environment& env, torch::jit::
     pop_result(instruction.results[i], stack[i], env);
 }
 
+// Nothing is left to copy where the region has written there; it counts as a write all the same.
+bool is_copied(const Instruction& copy, Environment& env) {
+  const SlotUse to = copy.operands[0].slots[0], from = copy.operands[1].slots[0];
+  const at::Tensor& target = env[to.slot];
+  if (!target.is_same(env[from.slot]) || target.is_inference()) return false;
+  target.unsafeGetTensorImpl()->bump_version();
+  if (from.last) env[from.slot].reset();
+  if (to.last) env[to.slot].reset();
+  return true;
+}
+
 void execute(const Instruction& instruction, Environment& env, torch::jit::Stack& stack) {
+  const bool done = instruction.copies_target && is_copied(instruction, env);
   if (instruction.region)
     execute_region(instruction, env);
-  else
+  else if (!done)
     execute_call(instruction, env, stack);
   for (Slot slot : instruction.frees) env[slot].reset();
 }

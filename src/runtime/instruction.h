@@ -57,6 +57,7 @@ struct Instruction {
   std::vector<Result> results;
   // Of a region: where results go if they can, per result; kNoSlot, or none at all: new memory.
   c10::SmallVector<Slot, 4> targets;
+  bool copies_target = false;       // of such a result, to where it may be already
   c10::SmallVector<Slot, 4> frees;  // beyond those moved into operands
   Dispatch dispatch = Dispatch::BelowAutograd;
   std::shared_ptr<const CustomFunction> custom;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "ir/number_argument.h"
 #include "ops/facts.h"
+#include "ops/named_ops.h"
 #include "passes/passes.h"
 #include "runtime/custom_function.h"
 #include "runtime/instruction.h"
@@ -68,9 +69,21 @@ class Lowering {
     if (const auto targets = targets_.find(&call); targets != targets_.end())
       for (ValueId id : targets->second)
         instruction.targets.push_back(id == kNoValue ? kNoSlot : slot(id));
+    instruction.copies_target = copies_target(call);
     note_effects(call, !instruction.targets.empty());
     out_.instructions.push_back(std::move(instruction));
     free_after(call, moved);
+  }
+
+  bool copies_target(const Call& call) const {
+    if (targets_.empty() || !call.op.aten || *call.op.aten != named_ops().copy_) return false;
+    return std::any_of(targets_.begin(), targets_.end(), [&](const auto& entry) {
+      const auto& [region, inputs] = entry;
+      for (size_t k = 0; k < inputs.size(); ++k)
+        if (inputs[k] == call.args[0].values[0])
+          return call.args[1].values == region->results[k].values;
+      return false;
+    });
   }
 
   bool may_decline(const Call& region) const {

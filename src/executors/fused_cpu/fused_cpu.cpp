@@ -3,7 +3,9 @@
 #include "codegen/jit/compile.h"
 #include "codegen/loops/lower.h"
 #include "executors/fused_cpu/cost.h"
+#include "executors/fused_cpu/draw_check.h"
 #include "executors/fused_cpu/region_kernel.h"
+#include "ops/facts.h"
 #include "ops/kernel_errors.h"
 
 namespace fulgurite {
@@ -21,6 +23,7 @@ Refusal claims(const Trace& trace, const Call& call) {
   for_each_value(call.results, look);
   if (elsewhere) return "it is not on the CPU";
   if (call.mode == GradMode::Grad) return "autograd is to see it";
+  if (draws(call) && !refuse_draws().empty()) return refuse_draws();
   // Before any lowering: rules are written for the dtypes that ATen has kernels for.
   if (const std::string error = error_of_kernels(trace, call); !error.empty())
     return "ATen raises: " + error;
