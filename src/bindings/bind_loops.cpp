@@ -41,11 +41,12 @@ BoundProgram lower(const Trace& trace) {
   return bound;
 }
 
-// "pointwise", "row", "move" or "element"; "" for a record without a rule.
+// "pointwise", "row", "move", "draw" or "element"; "" for a record without a rule.
 const char* kind_of_rule(const OpRecord& record) {
   if (record.pointwise) return "pointwise";
   if (record.row) return "row";
   if (record.move) return "move";
+  if (record.draw) return "draw";
   return record.element ? "element" : "";
 }
 

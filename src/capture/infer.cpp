@@ -1,5 +1,7 @@
 #include "capture/infer.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "capture/arguments.h"
 #include "capture/meta_call.h"
@@ -48,9 +50,20 @@ class Emission {
                        type.offset);
       if (type.conj) meta._set_conj(true);
       if (type.neg) meta._set_neg(true);
+      if (is_number(id)) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
     device.add(meta.unsafeGetTensorImpl(), type.device, false);
     return meta;
+  }
+
+  // Made by the program's arithmetic: it counts as a number where dtypes are promoted.
+  bool is_number(ValueId id) const {
+    const TensorType& type = type_of(trace_, id);
+    if (!type.sizes.empty() || type.dtype != c10::ScalarType::Double) return false;
+    return std::any_of(trace_.calls.rbegin(), trace_.calls.rend(), [id](const Call& call) {
+      return call.op.aten && (is_item(*call.op.aten) || is_arithmetic(*call.op.aten)) &&
+             call.results[0].values[0] == id;
+    });
   }
 
   c10::IValue to_ivalue(const Arg& arg, const c10::Argument& schema, CommonDevice& device) {

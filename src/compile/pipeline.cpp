@@ -1,5 +1,6 @@
 #include "compile/pipeline.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -18,6 +19,10 @@ struct Context {
   std::vector<Decision>* decisions;
 };
 
+bool has_fusion(const Context& context) {
+  return std::ranges::any_of(context.executors, [](const Executor& e) { return bool(e.fuses); });
+}
+
 struct Pass {
   const char* name;
   Trace (*run)(const Trace&, const Context&);
@@ -26,7 +31,13 @@ struct Pass {
 };
 
 constexpr std::array kPipeline{
+    // Without regions, writes in place are sooner than copies of what is written.
+    Pass{"Drop Grad Mode",
+         [](const Trace& t, const Context& c) { return has_fusion(c) ? drop_grad_mode(t) : t; }},
     Pass{"Functionalise", [](const Trace& t, const Context&) { return functionalise(t); }, false,
+         true},
+    Pass{"Split Lists",
+         [](const Trace& t, const Context& c) { return has_fusion(c) ? split_lists(t) : t; }, false,
          true},
     Pass{"Dead Code Elimination", [](const Trace& t, const Context&) { return dead_code(t); }},
     Pass{"Common Subexpression Elimination",
@@ -92,6 +103,8 @@ class Runner {
     if (shown) result_.series.push_back(latest_);
   }
 
+  const Trace& latest() const { return latest_; }
+
   void begin(Trace captured) {
     latest_ = captured;
     result_.series.push_back(std::move(captured));
@@ -116,12 +129,11 @@ Compiled compile(Trace captured, const CompileOptions& options) {
   Context context{options.executors, &result.decisions};
   if (context.executors.empty()) context.executors = {fused_cpu_executor(), aten_executor()};
   if (options.verify) verify(captured, "capture");
-  const bool runs_under_autograd = captured.mode == GradMode::Grad;
   Runner runner(result, options);
   runner.begin(std::move(captured));
   for (const Pass& pass : kPipeline) {
     runner.extra(pass.name, /*before=*/true);
-    if (!pass.pure_only || !runs_under_autograd)
+    if (!pass.pure_only || runner.latest().mode != GradMode::Grad)
       runner.step(pass.name, pass.always_shown,
                   [&](const Trace& t) { return pass.run(t, context); });
     runner.extra(pass.name, /*before=*/false);

@@ -25,14 +25,19 @@ struct RegionInput {
   bool last = false;
 };
 using RegionInputs = c10::ArrayRef<RegionInput>;
+// Where results of a region are to be written: one per result, or none at all; those undefined are
+// new tensors.
+using RegionTargets = c10::ArrayRef<at::Tensor>;
 using RegionResults = c10::SmallVectorImpl<at::Tensor>;
 
 // The code of a region. For any thread.
 struct RegionCode {
-  // Appends one tensor per result. False, with nothing done, for an input that is not laid out as
-  // the trace says, or where a call would raise an error: then the calls of the region run one by
-  // one.
-  std::function<bool(RegionInputs inputs, RegionResults& results)> run;
+  // Appends one tensor per result: its target, where that can be written without harm. False, with
+  // nothing done, for an input that is not laid out as the trace says, or where a call would raise
+  // an error: then the calls of the region run one by one.
+  std::function<bool(RegionInputs inputs, RegionTargets targets, RegionResults& results)> run;
+  // Whether a run may decline although its inputs are laid out as the trace says.
+  bool checks_elements = false;
   // Nanoseconds of one run on these inputs into memory that is there already: the median of as many
   // as there is time for.
   std::function<double(TensorList inputs, double seconds)> time;

@@ -18,4 +18,15 @@ bool is_injective(const TensorType& type) {
   return true;
 }
 
+int64_t extent(const TensorType& type) {
+  if (numel(type) == 0) return 0;
+  int64_t last = 0;
+  for (size_t i = 0; i < type.sizes.size(); ++i) last += (type.sizes[i] - 1) * type.strides[i];
+  return last + 1;
+}
+
+bool is_dense(const TensorType& type) {
+  return is_injective(type) && (numel(type) == 0 || extent(type) == numel(type));
+}
+
 }  // namespace fulgurite

@@ -10,6 +10,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/op_registration/infer_schema.h>
 
+#include "ops/draw_rule.h"
 #include "ops/element_rule.h"
 #include "ops/move_rule.h"
 #include "ops/pointwise_rule.h"
@@ -56,6 +57,7 @@ struct OpRecord {
   MoveRule move{};            // where its elements come from, if it only moves them
   ElementRule element{};      // the same of several arguments, or of none
   Parts parts = nullptr;      // as other calls, of which loops can be made
+  DrawRule draw{};            // what it computes of random numbers for each element
   MetaRule meta{};            // where torch's own meta kernel is in Python
 };
 

@@ -164,11 +164,19 @@ bool draws(const Call& call) {
   return true;
 }
 
-bool has_effect(const Call& call) {
-  if (draws(call) || !written_args(call).empty()) return true;
+namespace {
+
+bool has_other_effect(const Call& call) {
+  if (!written_args(call).empty()) return true;
   if (call.op.aten && facts_of(*call.op.aten).is_assert) return true;
   return body_asserts(call) || body_writes_outside(call);
 }
+
+}  // namespace
+
+bool only_draws(const Call& call) { return draws(call) && !has_other_effect(call); }
+
+bool has_effect(const Call& call) { return draws(call) || has_other_effect(call); }
 
 c10::OperatorHandle find_op(const char* name, const char* overload) {
   auto op = c10::Dispatcher::singleton().findSchema({name, overload});

@@ -36,6 +36,9 @@ c10::SmallVector<int, 2> written_args(const Call& call);
 // Whether this very call draws random numbers (dropout only when training), itself or in its body.
 bool draws(const Call& call);
 
+// Draws from a generator, and has no other effect.
+bool only_draws(const Call& call);
+
 // An effect, of the call or of its body on what was there before it: never dropped, merged or moved
 // across another.
 bool has_effect(const Call& call);

@@ -1,26 +1,15 @@
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 
 #include "ops/catalogue.h"
 #include "ops/facts.h"
+#include "ops/overloads.h"
 #include "ops/per_operator.h"
 
 namespace fulgurite {
 namespace {
 
 using c10::FunctionSchema;
-
-// By name: the overloads of torch's own operators.
-const std::unordered_map<std::string, std::vector<std::string>>& overloads() {
-  static const auto table = [] {
-    std::unordered_map<std::string, std::vector<std::string>> result;
-    for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames())
-      if (op.name.starts_with("aten::")) result[op.name].push_back(op.overload_name);
-    return result;
-  }();
-  return table;
-}
 
 // Names that the functional form of `op` may have, the likeliest first.
 std::vector<std::string> candidate_names(const c10::OperatorHandle& op) {
@@ -78,10 +67,8 @@ std::optional<FunctionalForm> make_form(const c10::OperatorHandle& op) {
   // Names promise nothing in a namespace that is not torch's.
   if (!schema.name().starts_with("aten::")) return {};
   for (const std::string& name : candidate_names(op)) {
-    const auto found = overloads().find(name);
-    if (found == overloads().end()) continue;
     // The overload of the same name first.
-    std::vector<std::string> names = found->second;
+    std::vector<std::string> names = overloads_of(name);
     std::stable_partition(names.begin(), names.end(),
                           [&](const std::string& o) { return o == schema.overload_name(); });
     for (const std::string& overload : names) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ir/number_argument.h"
+#include "ops/catalogue.h"
 #include "ops/facts.h"
 
 namespace fulgurite {
@@ -20,15 +21,8 @@ constexpr double kWorthCompiling = 0.9;
 // Estimates that differ by less are the same.
 constexpr double kSame = 1.01;
 
-// Numbers of the trace stay with who reads them out of their tensors.
-bool takes_number_of_trace(const Call& call) {
-  if (!call.op.aten) return false;
-  const auto& arguments = call.op.aten->schema().arguments();
-  for (size_t i = 0; i < call.args.size(); ++i)
-    if (call.args[i].kind != Arg::Kind::Constant &&
-        (takes_number(arguments[i]) || takes_numbers(arguments[i])))
-      return true;
-  return false;
+bool makes_number(const Call& call) {
+  return call.op.aten && (is_item(*call.op.aten) || is_arithmetic(*call.op.aten));
 }
 
 }  // namespace
@@ -50,23 +44,41 @@ Grouping::Grouping(const Trace& trace, const Executor& executor, std::vector<Dec
       if (!is_made[id]) maker_[id] = i;
       is_made[id] = true;
     });
-    is_view_.push_back(call.op.aten && facts_of(*call.op.aten).is_view);
+    // Dropout may hand back its argument, but not where it draws.
+    is_view_.push_back(call.op.aten && facts_of(*call.op.aten).is_view && !draws(call));
   }
   for (ValueId id : trace.outputs) is_output_[id] = true;
   run();
 }
 
 void Grouping::run() {
-  int32_t segment = 0;
+  int32_t segment = 0, last_draw = -1;
   for (int32_t i = 0; i < end_; ++i) {
     const Call& call = trace_.calls[i];
-    const bool barrier = has_effect(call) || !call.retyped.empty();
+    const bool draw = only_draws(call) && call.retyped.empty();
+    const bool barrier = (has_effect(call) && !draw) || !call.retyped.empty();
     if (barrier) ++segment;
-    add(i, segment, !barrier && call.executor == executor_.name && !takes_number_of_trace(call));
+    draw_before_.push_back(draw ? last_draw : -1);
+    if (draw) last_draw = i;
+    if (barrier) last_draw = -1;
+    add(i, segment, !barrier && call.executor == executor_.name && !promotes_number(call));
     if (barrier) ++segment;
     if (units_.back().fusable) join(i);
   }
   keep_what_gains();
+}
+
+// A number of the trace counts as one where dtypes are promoted, which no type says: it may only be
+// taken where the result says in which dtype it is computed.
+bool Grouping::promotes_number(const Call& call) const {
+  const OpRecord* record = call.op.aten ? find_record(*call.op.aten) : nullptr;
+  if (record && record->pointwise && record->pointwise.computes_in == ComputesIn::Result)
+    return false;
+  bool found = false;
+  for_each_value(call.args, [&](ValueId id) {
+    found |= maker_[id] >= 0 && makes_number(trace_.calls[maker_[id]]);
+  });
+  return found;
 }
 
 void Grouping::add(int32_t i, int32_t segment, bool fusable) {
@@ -238,8 +250,10 @@ bool Grouping::is_kept_outside(int32_t view, const std::vector<int32_t>& members
 
 std::set<int32_t> Grouping::makers_of(int32_t unit) const {
   std::set<int32_t> makers;
-  for (int32_t i : units_[unit].members)
+  for (int32_t i : units_[unit].members) {
     for_each_maker(i, [&](int32_t maker) { makers.insert(unit_of_[maker]); });
+    if (draw_before_[i] >= 0) makers.insert(unit_of_[draw_before_[i]]);
+  }
   makers.erase(unit);
   return makers;
 }

@@ -50,6 +50,7 @@ class Grouping {
 
   void run();
   void add(int32_t call, int32_t segment, bool fusable);
+  bool promotes_number(const Call& call) const;
   void join(int32_t call);
   bool merge(int32_t into, int32_t from);
   Quote quote(const std::vector<int32_t>& members) const;
@@ -59,6 +60,7 @@ class Grouping {
   bool have_one_shape(int32_t a, int32_t b) const;
   int64_t computing(const std::vector<int32_t>& members) const;  // how many are no views
   bool depends_through_others(int32_t first, int32_t last) const;
+  // Units that a unit comes after: they make what it uses, or draw before it.
   std::set<int32_t> makers_of(int32_t unit) const;
   void add_order_of_segments(std::vector<std::set<int32_t>>& before,
                              std::vector<std::vector<int32_t>>& after) const;
@@ -82,6 +84,7 @@ class Grouping {
   std::vector<std::vector<int32_t>> used_at_;  // of a value: calls
   std::vector<bool> is_output_;                // of a value
   std::vector<bool> is_view_;                  // of a call
+  std::vector<int32_t> draw_before_;           // of a call that draws: the one before, or -1
   std::vector<Unit> units_;
   std::vector<int32_t> unit_of_;  // of a call
 };

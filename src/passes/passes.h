@@ -9,12 +9,20 @@
 
 namespace fulgurite {
 
+// Under no_grad where autograd has no part although tensors require grad: all that touches them
+// runs without it, as in the step of an optimiser. Not where lists are written as a whole.
+Trace drop_grad_mode(const Trace& trace);
+
 // The same computation without writes, then an epilogue that writes the final values to inputs
 // and makes the outputs that alias one. Strides and aliasing of outputs are those of `trace`. An
 // operator without a functional form, or one that draws random numbers in the order of unusual
 // strides, still writes, to copies of its own. A trace whose outputs or written inputs carry
 // gradients comes back as it is, with no epilogue.
 Trace functionalise(const Trace& trace);
+
+// One call for each place of a list where ATen computes them one by one, too: torch._foreach_mul()
+// and the like on the CPU.
+Trace split_lists(const Trace& trace);
 
 // Without calls whose results are not used and that have no effect.
 Trace dead_code(const Trace& trace);

@@ -75,7 +75,7 @@ class Assembly {
     std::vector<Call> kept;
     for (size_t i = region.body.size(); i-- > 0;) {
       Call& call = region.body[i];
-      bool needed = false;
+      bool needed = draws(call);
       for_each_value(call.results, [&](ValueId id) { needed |= used.contains(id); });
       if (!needed) continue;
       for_each_value(call.args, [&](ValueId id) { used.insert(id); });

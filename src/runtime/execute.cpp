@@ -104,12 +104,15 @@ void execute_region(const Instruction& instruction, Environment& env) {
   c10::SmallVector<at::Tensor, 4> results;
   for (const Operand& operand : instruction.operands)
     inputs.push_back({&env[operand.slots[0].slot], operand.slots[0].last});
+  c10::SmallVector<at::Tensor, 4> targets;
+  for (Slot slot : instruction.targets)
+    targets.push_back(slot == kNoSlot ? at::Tensor() : env[slot]);
   const CompiledRegion& region = *instruction.region;
   if (region.last_inputs) keep(*region.last_inputs, inputs);
   if (const RegionWatch* watch = RegionWatch::current()) {
     for (at::Tensor& result : watch->run(instruction.region, take(inputs)))
       results.push_back(std::move(result));
-  } else if (!region.code->run(inputs, results)) {
+  } else if (!region.code->run(inputs, targets, results)) {
     for (at::Tensor& result : run_calls(region, inputs)) results.push_back(std::move(result));
   }
   for (const RegionInput& input : inputs)
@@ -130,10 +133,22 @@ void execute_call(const Instruction& instruction, Environment& env, torch::jit::
     pop_result(instruction.results[i], stack[i], env);
 }
 
+// Nothing is left to copy where the region has written there; it counts as a write all the same.
+bool is_copied(const Instruction& copy, Environment& env) {
+  const SlotUse to = copy.operands[0].slots[0], from = copy.operands[1].slots[0];
+  const at::Tensor& target = env[to.slot];
+  if (!target.is_same(env[from.slot]) || target.is_inference()) return false;
+  target.unsafeGetTensorImpl()->bump_version();
+  if (from.last) env[from.slot].reset();
+  if (to.last) env[to.slot].reset();
+  return true;
+}
+
 void execute(const Instruction& instruction, Environment& env, torch::jit::Stack& stack) {
+  const bool done = instruction.copies_target && is_copied(instruction, env);
   if (instruction.region)
     execute_region(instruction, env);
-  else
+  else if (!done)
     execute_call(instruction, env, stack);
   for (Slot slot : instruction.frees) env[slot].reset();
 }
@@ -151,6 +166,11 @@ void execute_group(const std::vector<Instruction>& all, size_t& i, Environment& 
     case Dispatch::BelowAutograd: {
       at::AutoDispatchBelowADInplaceOrView below;
       return group(below);
+    }
+    case Dispatch::BelowAutogradNoGrad: {
+      at::AutoDispatchBelowADInplaceOrView below;
+      c10::AutoGradMode off(false);
+      return group(below, off);
     }
     case Dispatch::NoGrad: {
       c10::AutoGradMode off(false);

@@ -38,6 +38,9 @@ struct Result {
 // What a call is dispatched through.
 enum class Dispatch : uint8_t {
   BelowAutograd,  // no graph, no view tracking, no version counters
+  // The same with grad mode off, which composites may ask for: of a program with tensors that
+  // require grad.
+  BelowAutogradNoGrad,
   NoGrad,
   Ambient,  // whether the caller has it on or off: of a program in which nothing requires grad
   Grad,
@@ -52,6 +55,9 @@ struct Instruction {
   std::optional<c10::OperatorHandle> op;
   std::vector<Operand> operands;
   std::vector<Result> results;
+  // Of a region: where results go if they can, per result; kNoSlot, or none at all: new memory.
+  c10::SmallVector<Slot, 4> targets;
+  bool copies_target = false;       // of such a result, to where it may be already
   c10::SmallVector<Slot, 4> frees;  // beyond those moved into operands
   Dispatch dispatch = Dispatch::BelowAutograd;
   std::shared_ptr<const CustomFunction> custom;

@@ -4,9 +4,11 @@
 #include "base/error.h"
 #include "ir/number_argument.h"
 #include "ops/facts.h"
+#include "ops/named_ops.h"
 #include "passes/passes.h"
 #include "runtime/custom_function.h"
 #include "runtime/instruction.h"
+#include "runtime/targets.h"
 
 namespace fulgurite {
 namespace {
@@ -25,6 +27,8 @@ class Lowering {
               const std::vector<ValueId>& outputs) {
     for (const Executor& executor : options_.executors)
       if (executor.lower) make_code(executor, calls);
+    if (!code_.empty())
+      targets_ = find_targets(trace_, [this](const Call& region) { return may_decline(region); });
     for (ValueId id : inputs) out_.inputs.push_back(define(id));
     for (const Call& call : calls) add(call);
     for (ValueId id : outputs) out_.outputs.push_back(id == kNoValue ? kNoSlot : slot(id));
@@ -62,14 +66,34 @@ class Lowering {
       instruction.operands.push_back(operand(call, i, moved));
     std::reverse(instruction.operands.begin(), instruction.operands.end());
     for (const Arg& arg : call.results) instruction.results.push_back(result(call, arg));
-    note_effects(call);
+    if (const auto targets = targets_.find(&call); targets != targets_.end())
+      for (ValueId id : targets->second)
+        instruction.targets.push_back(id == kNoValue ? kNoSlot : slot(id));
+    instruction.copies_target = copies_target(call);
+    note_effects(call, !instruction.targets.empty());
     out_.instructions.push_back(std::move(instruction));
     free_after(call, moved);
   }
 
-  void note_effects(const Call& call) {
+  bool copies_target(const Call& call) const {
+    if (targets_.empty() || !call.op.aten || *call.op.aten != named_ops().copy_) return false;
+    return std::any_of(targets_.begin(), targets_.end(), [&](const auto& entry) {
+      const auto& [region, inputs] = entry;
+      for (size_t k = 0; k < inputs.size(); ++k)
+        if (inputs[k] == call.args[0].values[0])
+          return call.args[1].values == region->results[k].values;
+      return false;
+    });
+  }
+
+  bool may_decline(const Call& region) const {
+    const auto code = code_.find(&region);
+    return code == code_.end() || !code->second || code->second->checks_elements;
+  }
+
+  void note_effects(const Call& call, bool has_targets) {
     if (out_.first_lasting <= out_.instructions.size()) return;
-    if (has_lasting_effect(call))
+    if (has_targets || has_lasting_effect(call))
       out_.first_lasting = out_.instructions.size();
     else
       out_.draws |= draws(call);
@@ -77,7 +101,9 @@ class Lowering {
 
   bool has_lasting_effect(const Call& call) const {
     if (call.gradient) return has_effect(call);
-    if (!call.op.aten) return false;
+    if (!call.op.aten)
+      return std::any_of(call.body.begin(), call.body.end(),
+                         [&](const Call& part) { return has_lasting_effect(part); });
     const OpFacts& facts = facts_of(*call.op.aten);
     for (int i : facts.generator_args)
       if (!call.args[i].constant.isNone()) return true;
@@ -165,10 +191,14 @@ class Lowering {
     if (call.mode == GradMode::Inference) return Dispatch::Inference;
     if (trace_.mode == GradMode::Grad)
       return call.mode == GradMode::Grad ? Dispatch::Grad : Dispatch::NoGrad;
-    if (!call.op.aten) return call.gradient ? Dispatch::NoGrad : Dispatch::BelowAutograd;
+    if (!call.op.aten) return call.gradient ? Dispatch::NoGrad : below_autograd();
     if (may_ask_for_grad(call)) return Dispatch::NoGrad;
-    if (!can_be_seen(call)) return Dispatch::BelowAutograd;
+    if (!can_be_seen(call)) return below_autograd();
     return requires_grad_ ? Dispatch::NoGrad : Dispatch::Ambient;
+  }
+
+  Dispatch below_autograd() const {
+    return requires_grad_ ? Dispatch::BelowAutogradNoGrad : Dispatch::BelowAutograd;
   }
 
   // Below autograd no view of a parameter requires grad. at::matmul folds the larger of two tensors
@@ -202,6 +232,7 @@ class Lowering {
   LowerOptions options_;
   Lowered out_;
   std::unordered_map<const Call*, RegionCodePointer> code_;
+  Targets targets_;
   std::unordered_map<ValueId, Slot> slots_;
   std::unordered_set<StorageId> given_, visible_;  // of inputs; of outputs as well
   bool requires_grad_ = false;                     // any value of the trace

@@ -107,6 +107,8 @@ class Arguments:
             return self._indices()
         if kind == "ScalarType":
             return make.any_dtype(self.draw)
+        if name == "p":
+            return self.draw.choice((0.0, 0.1, 0.5, 2 / 3, 1.0))
         if kind in ("number", "float"):
             return self._number(kind)
         if kind == "bool":

@@ -10,7 +10,7 @@ import torch
 import fulgurite
 from fulgurite import examine
 from tests.conformance.trees import alias_signature, identity_signature
-from tests.fuzz.evaluation import Evaluation, Rejected, evaluate, is_float
+from tests.fuzz.evaluation import SEED, Evaluation, Rejected, evaluate, is_float
 from tests.fuzz.exceptions import EAGER_ERRORS
 from tests.fuzz.inputs import raising
 from tests.fuzz.programs import Program, function_of, make, overload
@@ -62,15 +62,17 @@ def _check(program: Program, outcome: Outcome, threads: int) -> None:
         expected_inputs, got_inputs = make(inputs), make(inputs)
         with torch.no_grad(), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            expected = list(function(*expected_inputs))
+            expected, state = _seeded(function, expected_inputs)
             try:
-                got = list(compiled(*got_inputs))
+                got, state_of_ours = _seeded(compiled, got_inputs)
             except (fulgurite.Unsupported, Differs):
                 raise
             except Exception as error:
                 raise Differs("error", f"{type(error).__name__}: {error}") from None
         if any("call by call" in str(w.message) for w in told):
             raise Differs("layout", "a region runs call by call")
+        if not torch.equal(state, state_of_ours):
+            raise Differs("generator", "another state of the generator")
         _note_regions(compiled, outcome)
         _compare(program, evaluation, expected, got, outcome)
         _same_memory(expected, expected_inputs, got, got_inputs)
@@ -80,6 +82,13 @@ def _check(program: Program, outcome: Outcome, threads: int) -> None:
     _check_errors(program, function, compiled, outcome)
     sizes = [[one.sizes for one in inputs] for inputs in program.given()]
     outcome.other_sizes = len(sizes) > 1 and sizes[0] != sizes[1]
+
+
+def _seeded(function: Callable, inputs: list) -> tuple[list, torch.Tensor]:
+    """The results, and the state of the generator afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        return list(function(*inputs)), torch.get_rng_state()
 
 
 def _check_errors(program: Program, function, compiled, outcome: Outcome) -> None:
@@ -246,11 +255,11 @@ def _with_threads(eager: Callable, compiled, inputs, got: list, threads: int) ->
     before = torch.get_num_threads()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = list(eager(*make(inputs)))
+        expected, _ = _seeded(eager, make(inputs))
         torch.set_num_threads(threads)
         try:
-            repeated = list(eager(*make(inputs)))
-            again = list(compiled(*make(inputs)))
+            repeated, _ = _seeded(eager, make(inputs))
+            again, _ = _seeded(compiled, make(inputs))
         finally:
             torch.set_num_threads(before)
     if not all(same_bits(a, b) for a, b in zip(expected, repeated)):

@@ -25,6 +25,7 @@ from tests.fuzz.programs import Call, Given, Program, given, make, overload, sub
 SHADOWS = 5
 AMPLIFIED = 16
 MOST_ELEMENTS = 1 << 19
+SEED = 17
 
 
 class Rejected(Exception):
@@ -82,6 +83,8 @@ class Evaluation:
     def run(self, call: Call) -> None:
         """Adds the results of a call; after Rejected of one that writes, the evaluation is void."""
         op, known = overload(call.op), operators().get(call.op)
+        if known and known.kind == "draw":
+            return self._draw(call, op)
         reals = self._real(call, op)
         exact = self._exact_operands(call)
         jumps = bool(known and known.jumps)
@@ -107,6 +110,36 @@ class Evaluation:
                 self._inexact.add(_storage(real))
             if is_float(real) and not exact and not noise and not self._aliases(real, call):
                 self._inexact.add(_storage(real))
+
+    def _draw(self, call: Call, op: Any) -> None:
+        """The shadows have the numbers that eager draws, and what dropout scales."""
+        before = torch.get_rng_state()
+        reals = self._real(call, op)
+        exact = self._exact_operands(call)
+        if any(self._aliases(r, call) for r in reals) or torch.equal(before, torch.get_rng_state()):
+            raise Rejected("nothing is drawn")
+        scales = "dropout" in call.op
+        if not exact and not scales:
+            raise Rejected("a draw that depends on rounded values")
+        shadows = [[r.double() if is_float(r) else r for r in reals]] * SHADOWS
+        if scales:
+            x = self.values[call.args[0].number]
+            after = torch.get_rng_state()
+            torch.set_rng_state(before)
+            noise = pytree.tree_leaves(
+                op(torch.ones_like(x.real), *call.args[1:], **dict(call.kwargs))
+            )
+            torch.set_rng_state(after)
+            scaled = [s * noise[0].double() for s in x.shadows]
+            noisy = [
+                self._rounded(s, reals[0], "results" if k else None, False, 0.0)
+                for k, s in enumerate(scaled)
+            ]
+            shadows = [[s, *reals[1:]] for s in noisy]
+            self._inexact.add(_storage(reals[0]))
+        for i, (number, real) in enumerate(zip(call.results, reals, strict=True)):
+            own = [s[i] for s in shadows] if is_float(real) else [real] * SHADOWS
+            self.values[number] = Value(real, own)
 
     # Parts of run.
 
@@ -359,8 +392,10 @@ def _picked(real: torch.Tensor, operands: list[Value]) -> bool:
 
 
 def evaluate(program: Program, inputs: tuple[Given, ...], seed: int = 0) -> Evaluation:
-    """Of the whole program; raises Rejected."""
+    """Of the whole program, with the random numbers of `SEED`; raises Rejected."""
     evaluation = Evaluation(inputs, seed)
-    for call in program.calls:
-        evaluation.run(call)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        for call in program.calls:
+            evaluation.run(call)
     return evaluation

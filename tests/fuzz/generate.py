@@ -31,6 +31,7 @@ KINDS = {
     "composite": 5,
     "other": 2,
     "in_place": 3,
+    "draw": 4,
 }
 
 

@@ -40,7 +40,7 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class Operator:
-    """kind: "pointwise", "row", "move", "element", "composite", "other", "in_place". jumps: a small
+    """kind: "pointwise", "row", "move", "element", "draw", "composite", "other", "in_place". jumps: a small
     change of a float argument may change the result by a lot."""
 
     name: str
@@ -98,5 +98,5 @@ def by_kind() -> dict[str, list[Operator]]:
 
 def with_rules() -> list[str]:
     """The operators that the executor could fuse."""
-    kinds = ("pointwise", "row", "move", "element")
+    kinds = ("pointwise", "row", "move", "element", "draw")
     return [o.name for o in operators().values() if o.kind in kinds]

@@ -23,11 +23,12 @@ using Tensors = std::vector<at::Tensor>;
 
 const at::Tensor kInput = at::arange(12, at::kFloat).view({3, 4});
 
-// Takes elementwise operators and views.
+// Takes elementwise operators, views and a draw.
 Executor fuser(decltype(Executor::fuses) fuses) {
   const auto claims = [](const Trace&, const Call& call) -> Refusal {
-    static const std::set<std::string> names{"aten::add", "aten::mul",  "aten::relu",
-                                             "aten::neg", "aten::view", "aten::t"};
+    static const std::set<std::string> names{"aten::add",      "aten::mul",  "aten::relu",
+                                             "aten::neg",      "aten::view", "aten::t",
+                                             "aten::bernoulli"};
     if (!call.op.aten || !names.contains(call.op.aten->schema().name())) return "another operator";
     return "";
   };
@@ -123,9 +124,28 @@ TEST_CASE("a call may give an argument back as it is") {
 TEST_CASE("nothing moves across an effect") {
   CHECK(placed([](const at::Tensor& x) -> Tensors {
           const at::Tensor a = x + 1;
+          at::_assert_async(x.any());
+          return {(a * 2).relu() + a};
+        }) == "add any _assert_async fusion0[mul relu add]");
+}
+
+TEST_CASE("draws stay in order, and nothing else minds them") {
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          const at::Tensor a = x + 1;
           const at::Tensor noise = at::rand({3, 4});
           return {(a * 2).relu() + noise};
-        }) == "add rand fusion0[mul relu add]");
+        }) == "rand fusion0[add mul relu add]");
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          return {x.bernoulli(0.5) + x.bernoulli(0.5)};
+        }) == "fusion0[bernoulli bernoulli add]");
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          const at::Tensor a = x.bernoulli(0.5), b = at::rand({3, 4});
+          return {a + x.bernoulli(0.5), b};
+        }) == "bernoulli rand fusion0[bernoulli add]");
+  CHECK(placed([](const at::Tensor& x) -> Tensors {
+          x.bernoulli(0.5);  // nobody uses it
+          return {x.bernoulli(0.5) + 1};
+        }) == "fusion0[bernoulli bernoulli add]");
 }
 
 TEST_CASE("one call and its views are no region") {
@@ -213,7 +233,7 @@ TEST_CASE("a plan runs the code of a region, and its calls where the code declin
   Executor executor = fuser(fuse_all);
   executor.lower = [&](const Trace&, std::span<const Call* const> regions) {
     auto code = std::make_shared<RegionCode>();
-    code->run = [&](RegionInputs, RegionResults& results) {
+    code->run = [&](RegionInputs, RegionTargets, RegionResults& results) {
       if (!declines) results.push_back(at::full({2}, 7.0f));
       return !declines;
     };

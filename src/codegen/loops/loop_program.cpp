@@ -81,11 +81,18 @@ int64_t LoopProgram::places() const {
   return count;
 }
 
+int64_t LoopProgram::drawn_words() const {
+  int64_t total = 0;
+  for (const DrawnWords& words : drawn) total += words.elements * words.each;
+  return total;
+}
+
 int64_t LoopProgram::bytes() const {
   int64_t total = 0;
   // Parts of a buffer, each with a condition of its own, are about as much as the largest.
   std::map<int32_t, int64_t> plain, parts;
   for (const Access& load : loads) {
+    if (load.buffer >= first_drawn()) continue;
     const int64_t bytes = elements_of(*this, load);
     if (load.by_lane)
       parts[load.buffer] = std::max(parts[load.buffer], bytes);
@@ -105,6 +112,9 @@ std::string to_text(const LoopProgram& program) {
     out += fmt::format(", the innermost {} reduced{}", program.reduced,
                        program.columns ? ", columns side by side" : "");
   out += "\n";
+  for (size_t i = 0; i < program.drawn.size(); ++i)
+    out += fmt::format("  input {}: drawn, {} of {} words each\n", program.first_drawn() + i,
+                       program.drawn[i].elements, program.drawn[i].each);
   for (size_t i = 0; i < program.loads.size(); ++i)
     out += fmt::format("  x{}: {}\n", i, access_text(program, program.loads[i]));
   for (int32_t i = 0; i < program.statements.size(); ++i)

@@ -5,8 +5,11 @@
 // through in passes, one per level of dependence between reductions, and once more to write.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Generator.h>
 
 #include "ir/types.h"
 #include "ops/row_rule.h"
@@ -47,10 +50,19 @@ struct Reduction {
   bool operator==(const Reduction&) const = default;
 };
 
+// Words of a generator that are written to a buffer before each run.
+struct DrawnWords {
+  int64_t elements = 0;
+  int32_t each = 1;  // words of 32 bits
+};
+
 struct LoopProgram {
   int32_t inputs = 0, outputs = 0;  // buffers, in the order given
-  Dims sizes;                       // of the loop's dimensions, outermost first; at least one
-  int32_t reduced = 0;              // so many of the innermost ones are reduced
+  // The last ones of the inputs, in the order in which they are drawn.
+  std::vector<DrawnWords> drawn;
+  std::optional<at::Generator> generator;  // of these; nothing: the default one
+  Dims sizes;           // of the loop's dimensions, outermost first; at least one
+  int32_t reduced = 0;  // so many of the innermost ones are reduced
   // With reductions: neighbours in the innermost kept dimension go side by side, each through its
   // own row, where they are the ones that lie side by side in memory.
   bool columns = false;
@@ -60,13 +72,16 @@ struct LoopProgram {
   std::vector<Store> stores;
   std::vector<std::string> operators;  // what it computes, for people: "aten::add.Tensor"
 
+  int32_t first_drawn() const { return inputs - static_cast<int32_t>(drawn.size()); }
+  int64_t drawn_words() const;
+
   int32_t rank() const { return static_cast<int32_t>(sizes.size()); }
   int32_t kept() const { return rank() - reduced; }
   // The dimension whose neighbours are the lanes of a vector.
   int32_t lane_dimension() const { return columns ? kept() - 1 : rank() - 1; }
   // How many places a kernel is split over: elements, or rows where there are reductions.
   int64_t places() const;
-  // Bytes of all that is read and written, each element once.
+  // Bytes of all that is read and written, each element once, without what is drawn.
   int64_t bytes() const;
 };
 

@@ -42,7 +42,11 @@ class Lowering {
                 rows_ ? &rows_->dims : nullptr, splits) {
     program_.sizes = domain_.loops();
     program_.reduced = domain_.reduced();
-    program_.inputs = static_cast<int32_t>(region.inputs.size());
+    program_.inputs = static_cast<int32_t>(region.inputs.size() + region.drawn.size());
+    for (const DrawnInput& drawn : region.drawn)
+      program_.drawn.push_back(
+          {numel(drawn.elements.type), drawn.elements.type.dtype == ScalarType::Long ? 2 : 1});
+    if (!region.drawn.empty()) program_.generator = generator_of(region.drawn[0]);
     program_.outputs = static_cast<int32_t>(outputs.size());
     program_.operators = region.operators;
   }
@@ -161,6 +165,7 @@ class Lowering {
     if (producer.record->element) return apply_element(producer, type, place);
     if (producer.reduces) return apply_row(producer, type, place);
     if (producer.record->move) return apply_move(producer, type, place);
+    if (producer.record->draw) return apply_draw(producer, type, place);
     const PointwiseRule& rule = producer.record->pointwise;
     const std::vector<RuleArg> args = operands(*producer.call, place, rule.by_channel);
     const RuleCall call{.graph = &graph(),
@@ -169,6 +174,18 @@ class Lowering {
                         .args = args};
     if (const auto reason = refuse_dtype(call.nominal); !reason.empty()) throw Unsupported(reason);
     return convert(rule.run(call)[producer.result], computed_in(type.dtype));
+  }
+
+  Scalar apply_draw(const Producer& producer, const TensorType& type, const Place& place) {
+    const auto drawn = std::ranges::find(region_.drawn, producer.call, &DrawnInput::call);
+    const auto buffer = region_.inputs.size() + (drawn - region_.drawn.begin());
+    std::vector<RuleArg> args;
+    for (const Arg& arg : producer.call->args) args.push_back(operand(arg, place));
+    const DrawCall call{.graph = &graph(),
+                        .nominal = region_.type(producer.call->results.at(0).values.at(0)).dtype,
+                        .args = args,
+                        .word = load(static_cast<int32_t>(buffer), drawn->elements.type, place)};
+    return convert(producer.record->draw.run(call)[producer.result], computed_in(type.dtype));
   }
 
   Scalar apply_move(const Producer& producer, const TensorType& type, const Place& place) {

@@ -14,12 +14,14 @@ namespace {
 using c10::ScalarType;
 
 bool has_form(const OpRecord* record) {
-  return record && (record->pointwise || record->row || record->move || record->element);
+  return record &&
+         (record->pointwise || record->row || record->move || record->element || record->draw);
 }
 
 void add_producers(Region& region, const Call& call, const OpRecord* record) {
   const bool by_row = reduces_rows(call, *record);
   if (by_row) region.rows.push_back(&call);
+  if (record->draw) region.drawn.push_back({&call, record->draw.elements(*region.trace, call)});
   int32_t i = 0;  // of all results, also of those that are None
   for (const Arg& result : call.results) {
     i += result.kind == Arg::Kind::Constant;
@@ -98,6 +100,10 @@ ScalarType common_dtype(const Trace& trace, const Call& call) {
   return promotion.result();
 }
 
+bool same_generator(const std::optional<at::Generator>& a, const std::optional<at::Generator>& b) {
+  return a.has_value() == b.has_value() && (!a || *a == *b);
+}
+
 }  // namespace
 
 bool reduces_rows(const Call& call, const OpRecord& record) {
@@ -105,6 +111,11 @@ bool reduces_rows(const Call& call, const OpRecord& record) {
   const auto index = call.op.aten->schema().argumentIndexWithName(record.row.when);
   require(index.has_value(), "{} has no argument {}", call.op.name(), record.row.when);
   return call.args.at(*index).constant.toBool();
+}
+
+std::optional<at::Generator> generator_of(const DrawnInput& drawn) {
+  if (drawn.elements.generator < 0) return std::nullopt;
+  return drawn.call->args.at(drawn.elements.generator).constant.toGenerator();
 }
 
 std::string refuse_dtype(ScalarType dtype) {
@@ -152,6 +163,9 @@ Region make_region(const Trace& trace, std::span<const Call> calls, c10::ArrayRe
     if (auto reason = refuse_type(region.type(id)); !reason.empty()) throw Unsupported(reason);
   }
   for (const Call& call : calls) add_call(region, call);
+  for (const DrawnInput& drawn : region.drawn)
+    if (!same_generator(generator_of(drawn), generator_of(region.drawn[0])))
+      throw Unsupported("numbers of several generators");
   for (const auto& [id, producer] : region.producers)
     if (auto reason = refuse_type(region.type(id)); !reason.empty()) throw Unsupported(reason);
   return region;

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <ATen/core/Generator.h>
+
 #include "ir/trace.h"
 #include "ops/catalogue.h"
 
@@ -18,15 +20,25 @@ struct Producer {
   bool reduces = false;  // by its row rule
 };
 
+// The random numbers that a call draws, as an input of its own.
+struct DrawnInput {
+  const Call* call = nullptr;
+  DrawnElements elements;
+};
+
 struct Region {
   const Trace* trace = nullptr;
   std::unordered_map<ValueId, Producer> producers;
   std::unordered_map<ValueId, int32_t> inputs;  // by value, its buffer
   std::vector<const Call*> rows;                // those that reduce
+  std::vector<DrawnInput> drawn;                // in order; buffers after those of the inputs
   std::vector<std::string> operators;
 
   const TensorType& type(ValueId id) const { return type_of(*trace, id); }
 };
+
+// Nothing: the default one.
+std::optional<at::Generator> generator_of(const DrawnInput& drawn);
 
 // Throws Unsupported where a call has no loop form.
 Region make_region(const Trace& trace, std::span<const Call> calls, c10::ArrayRef<ValueId> inputs);

@@ -19,11 +19,12 @@ namespace {
 
 // Nanoseconds.
 constexpr double kKernelCall = 300, kAtenCall = 900;
-constexpr double kPerByte = 0.02;          // of what no more is known about
-constexpr double kByLanes = 10;            // a function of the C library, lane by lane
-constexpr double kScattered = 0.6;         // an element read where an index says
-constexpr double kScatteredByLanes = 1.9;  // the same without instructions for it
-constexpr double kRunning = 1.2;           // an addition that waits for the one before
+constexpr double kPerByte = 0.02;                // of what no more is known about
+constexpr double kByLanes = 10;                  // a function of the C library, lane by lane
+constexpr double kScattered = 0.6;               // an element read where an index says
+constexpr double kScatteredByLanes = 1.9;        // the same without instructions for it
+constexpr double kOurWord = 0.3, kAtenWord = 3;  // of a generator
+constexpr double kRunning = 1.2;                 // an addition that waits for the one before
 
 // Of one element in f32, in our vectors and in ATen's.
 struct FunctionCost {
@@ -310,7 +311,8 @@ double aten_kernel_nanoseconds(const Trace& trace, const Call& call, const LoopP
   double strided = strides_nanoseconds(program, counts.all());
   if (reduced_by_channel(call)) strided = batch_nanoseconds(trace, call);
   if (only_moves(program)) strided = std::min(strided, 0.5 * counts.all());
-  return std::max(memory_nanoseconds(program), computed) + strided +
+  return kAtenWord * static_cast<double>(program.drawn_words()) +
+         std::max(memory_nanoseconds(program), computed) + strided +
          aten_loop_nanoseconds(program, counts);
 }
 
@@ -325,7 +327,8 @@ double kernel_nanoseconds(const LoopProgram& program, int vector_bytes) {
   double computed = 0;
   for (int32_t i = 0; i < program.statements.size(); ++i)
     computed += of_statement(program, counts, i, vector_bytes) * counts.computed(i);
-  return kKernelCall + std::max(memory_nanoseconds(program), computed) +
+  return kKernelCall + kOurWord * static_cast<double>(program.drawn_words()) +
+         std::max(memory_nanoseconds(program), computed) +
          strides_nanoseconds(program, counts.all()) +
          loop_nanoseconds(program, counts, vector_bytes);
 }
@@ -340,8 +343,8 @@ std::string refuse_on_cores(const LoopProgram& program) {
 }
 
 double aten_nanoseconds(const Trace& trace, const Call& call, const LoopProgram* program) {
-  if (call.op.aten && facts_of(*call.op.aten).is_view) return 0;
-  if (!call.body.empty()) {
+  if (call.op.aten && facts_of(*call.op.aten).is_view && !draws(call)) return 0;
+  if (!call.body.empty() && !(program && !program->drawn.empty())) {
     double total = 0;
     for (const Call& inner : call.body) total += aten_nanoseconds(trace, inner);
     return total;

@@ -3,7 +3,9 @@
 #include "codegen/jit/compile.h"
 #include "codegen/loops/lower.h"
 #include "executors/fused_cpu/cost.h"
+#include "executors/fused_cpu/draw_check.h"
 #include "executors/fused_cpu/region_kernel.h"
+#include "ops/facts.h"
 #include "ops/kernel_errors.h"
 
 namespace fulgurite {
@@ -21,6 +23,7 @@ Refusal claims(const Trace& trace, const Call& call) {
   for_each_value(call.results, look);
   if (elsewhere) return "it is not on the CPU";
   if (call.mode == GradMode::Grad) return "autograd is to see it";
+  if (draws(call) && !refuse_draws().empty()) return refuse_draws();
   // Before any lowering: rules are written for the dtypes that ATen has kernels for.
   if (const std::string error = error_of_kernels(trace, call); !error.empty())
     return "ATen raises: " + error;
@@ -45,9 +48,10 @@ Quote fuses(const Trace& trace, std::span<const Call> calls, c10::ArrayRef<Value
 RegionCodePointer code_of(const RegionKernelPointer& kernel) {
   if (!kernel) return nullptr;
   auto code = std::make_shared<RegionCode>();
-  code->run = [kernel](RegionInputs inputs, RegionResults& results) {
-    return run(*kernel, inputs, results);
+  code->run = [kernel](RegionInputs inputs, RegionTargets targets, RegionResults& results) {
+    return run(*kernel, inputs, targets, results);
   };
+  code->checks_elements = !kernel->program.statements.checks.empty();
   code->time = [kernel](TensorList inputs, double seconds) {
     return time(*kernel, inputs, seconds);
   };

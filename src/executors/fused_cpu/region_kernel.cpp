@@ -15,6 +15,8 @@
 #include "codegen/loops/lower.h"
 #include "codegen/loops/print_cpu.h"
 #include "codegen/pool/pool.h"
+#include "executors/fused_cpu/draw_words.h"
+#include "executors/fused_cpu/run_kernel.h"
 #include "executors/fused_cpu/timing.h"
 #include "ir/print.h"
 
@@ -52,29 +54,6 @@ bool is_laid_out(const at::Tensor& tensor, const TensorType& type) {
          tensor.is_neg() == type.neg;
 }
 
-// Whether all checks hold.
-bool run_on_threads(const RegionKernel& region, const Kernel& code, void* const* pointers) {
-  const BoundLoops& loops = region.layout;
-  const KernelFunction kernel = code.function<std::remove_pointer_t<KernelFunction>>();
-  if (loops.places == 0) return true;
-  int64_t failed = 0;
-  KernelArgs args = loops.args(&failed);
-  args.pointers = pointers;
-  const bool alone = region.bytes < kBytesOfOneThread || at::in_parallel_region();
-  const int threads = alone ? 1 : at::get_num_threads();
-  if (threads == 1) {
-    kernel(&args, 0, loops.places);
-    return !failed;
-  }
-  const int64_t wanted =
-      (loops.places + threads * kChunksPerThread - 1) / (threads * kChunksPerThread);
-  const int64_t size = (wanted + loops.grain - 1) / loops.grain * loops.grain;
-  parallel_chunks((loops.places + size - 1) / size, threads, [&](int64_t chunk) {
-    kernel(&args, chunk * size, std::min((chunk + 1) * size, loops.places));
-  });
-  return !failed;
-}
-
 // A text that defines the function with other parameters does not compile with this at its end.
 std::string declaration_of(const std::string& symbol) {
   return fmt::format(
@@ -93,7 +72,25 @@ bool is_free(const at::Tensor& tensor) {
          tensor.is_inference() == c10::InferenceMode::is_enabled();
 }
 
-at::Tensor result(const RegionKernel& kernel, size_t output, RegionInputs inputs) {
+// No input is read there after it was written: each is elsewhere, or is read at the very places.
+bool can_be_written(const RegionKernel& kernel, size_t output, const at::Tensor& target,
+                    RegionInputs inputs) {
+  if (!is_laid_out(target, kernel.outputs[output])) return false;
+  if (!kernel.program.statements.checks.empty()) return false;  // it may have to be taken back
+  const auto& written_over = kernel.written_over[output];
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& input = *inputs[i].tensor;
+    if (!input.defined() || !input.is_alias_of(target)) continue;
+    if (input.storage_offset() != target.storage_offset() ||
+        std::ranges::find(written_over, static_cast<int32_t>(i)) == written_over.end())
+      return false;
+  }
+  return true;
+}
+
+at::Tensor result(const RegionKernel& kernel, size_t output, const at::Tensor& target,
+                  RegionInputs inputs) {
+  if (target.defined() && can_be_written(kernel, output, target, inputs)) return target;
   for (int32_t i : kernel.written_over[output])
     if (inputs[i].last && inputs[i].tensor->defined() && is_free(*inputs[i].tensor))
       return std::move(*inputs[i].tensor);
@@ -112,7 +109,7 @@ void find_written_over(RegionKernel& kernel) {
   if (program.reduced || !program.statements.checks.empty()) return;
   for (const Store& store : program.stores) {
     const size_t output = store.access.buffer - program.inputs;
-    for (int32_t i = 0; i < program.inputs; ++i) {
+    for (int32_t i = 0; i < program.first_drawn(); ++i) {
       bool fits = have_one_layout(kernel.inputs[i], kernel.outputs[output]);
       for (const Access& load : program.loads)
         if (load.buffer == i)
@@ -139,7 +136,20 @@ std::shared_ptr<RegionKernel> without_code(const Trace& trace, const Call& regio
   for (ValueId id : inputs) result->inputs.push_back(type_of(trace, id));
   for (ValueId id : outputs) result->outputs.push_back(type_of(trace, id));
   find_written_over(*result);
+  if (!result->program.drawn.empty()) result->draws = draw_kernel();
+  result->draws_in_blocks = draws_in_blocks(result->program);
   return result;
+}
+
+// What a run that fails has drawn, nobody has.
+template <class F>
+bool run_drawing(const RegionKernel& kernel, F&& run) {
+  if (kernel.program.drawn.empty()) return run(nullptr);
+  LockedGenerator generator(kernel.program.generator);
+  std::optional<TwisterState> state = generator.state();
+  if (!state || !run(&*state)) return false;
+  generator.set_state(*state);
+  return true;
 }
 
 // Of each text, in the order given. Throws what the first that failed threw.
@@ -180,7 +190,8 @@ std::vector<RegionKernelPointer> region_kernels(const Trace& trace,
   return result;
 }
 
-bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results) {
+bool run(const RegionKernel& kernel, RegionInputs inputs, RegionTargets targets,
+         RegionResults& results) {
   Pointers data;
   const Kernel& code = kernel.used();
   const bool is_printed = &code == kernel.kernel.get();  // others may read what they wrote over
@@ -191,10 +202,14 @@ bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results
   }
   const size_t before = results.size();
   for (size_t i = 0; i < kernel.outputs.size(); ++i) {
-    results.push_back(is_printed ? result(kernel, i, inputs) : new_tensor(kernel.outputs[i]));
+    const at::Tensor target = targets.empty() ? at::Tensor() : targets[i];
+    results.push_back(is_printed ? result(kernel, i, target, inputs)
+                                 : new_tensor(kernel.outputs[i]));
     data.push_back(results.back().mutable_data_ptr());
   }
-  if (run_on_threads(kernel, code, pointers_of(kernel.program, data).data())) return true;
+  const bool done = run_drawing(
+      kernel, [&](TwisterState* state) { return run_kernel(kernel, code, data, state); });
+  if (done) return true;
   results.resize(before);
   return false;
 }
@@ -233,8 +248,8 @@ double time(const RegionKernel& kernel, TensorList inputs, double seconds) {
     results.push_back(new_tensor(type));
     data.push_back(results.back().mutable_data_ptr());
   }
-  const Pointers bound = pointers_of(kernel.program, data);
-  return median_nanoseconds(seconds, [&] { run_on_threads(kernel, kernel.used(), bound.data()); });
+  TwisterState state;  // of its own: the generator is not to know
+  return median_nanoseconds(seconds, [&] { run_kernel(kernel, kernel.used(), data, &state); });
 }
 
 }  // namespace fulgurite

@@ -22,8 +22,10 @@ struct RegionKernel {
   KernelPointer kernel;             // as printed
   mutable ReplacedKernel replaced;  // by a user
   std::vector<TensorType> inputs, outputs;
-  BoundLoops layout;  // without pointers
-  int64_t bytes = 0;  // that a run reads and writes
+  BoundLoops layout;             // without pointers
+  int64_t bytes = 0;             // that a run reads and writes
+  KernelPointer draws;           // makes random words; null where none are drawn
+  bool draws_in_blocks = false;  // a few places at a time
   // Of each output: inputs of its type that are read at the very places where it is written, and so
   // may be written over.
   std::vector<c10::SmallVector<int32_t, 2>> written_over;
@@ -41,7 +43,8 @@ std::vector<RegionKernelPointer> region_kernels(const Trace& trace,
                                                 std::span<const Call* const> regions);
 
 // See RegionCode.
-bool run(const RegionKernel& kernel, RegionInputs inputs, RegionResults& results);
+bool run(const RegionKernel& kernel, RegionInputs inputs, RegionTargets targets,
+         RegionResults& results);
 void replace_text(const RegionKernel& kernel, const std::string& text);
 std::string used_text(const RegionKernel& kernel);
 double time(const RegionKernel& kernel, TensorList inputs, double seconds);

@@ -2,6 +2,7 @@
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/TensorFactories.h>
 
+#include "ops/catalogue/draw_rules.h"
 #include "ops/catalogue/element_rules.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/rules.h"
@@ -204,8 +205,14 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "one number everywhere",
      .element = {&rules::filled<1>},
      .meta = rule<&full>},
-    {.op = "rand", .doc = "uniform numbers in [0, 1)", .meta = rule<&sized>},
-    {.op = "rand.generator", .doc = "rand by a generator", .meta = rule<&sized_random>},
+    {.op = "rand",
+     .doc = "uniform numbers in [0, 1)",
+     .draw = {&rules::rand_elements, &rules::rand_of},
+     .meta = rule<&sized>},
+    {.op = "rand.generator",
+     .doc = "rand by a generator",
+     .draw = {&rules::rand_elements, &rules::rand_of},
+     .meta = rule<&sized_random>},
     {.op = "randn", .doc = "normal numbers", .meta = rule<&sized>},
     {.op = "randn.generator", .doc = "randn by a generator", .meta = rule<&sized_random>},
     {.op = "randint", .doc = "integers in [0, high)", .meta = rule<&randint>},
@@ -260,7 +267,10 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "one number, like x",
      .pointwise = elementwise_rounds([](Plain, fulgurite::Scalar x) { return x; }),
      .meta = rule<&full_like>},
-    {.op = "rand_like", .doc = "uniform numbers in [0, 1), like x", .meta = rule<&as>},
+    {.op = "rand_like",
+     .doc = "uniform numbers in [0, 1), like x",
+     .draw = {&rules::rand_elements, &rules::rand_of},
+     .meta = rule<&as>},
     {.op = "randn_like", .doc = "normal numbers, like x", .meta = rule<&as>},
     {.op = "randint_like", .doc = "integers in [0, high), like x", .meta = rule<&randint_like>},
     {.op = "randint_like.low_dtype",

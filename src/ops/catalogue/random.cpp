@@ -1,4 +1,5 @@
 // When operators tagged as random draw. The tag alone means: always.
+#include "ops/catalogue/draw_rules.h"
 #include "ops/catalogue/families.h"
 #include "ops/meta/iterator.h"
 
@@ -44,11 +45,15 @@ constexpr std::array<const char*, 2> train{"train"}, training{"training"},
     train_and_dropout{"train", "dropout"};
 
 constexpr auto records = checked(std::to_array<OpRecord>({
-    {.op = "dropout", .doc = "zeroes elements at random, scales the others", .draws_when = train},
+    {.op = "dropout",
+     .doc = "zeroes elements at random, scales the others",
+     .draws_when = train,
+     .draw = {&rules::dropout_elements, &rules::dropout_of}},
     {.op = "dropout_", .doc = "dropout in place", .draws_when = train},
     {.op = "native_dropout",
      .doc = "dropout, and its mask",
      .draws_when = train,
+     .draw = {&rules::native_dropout_elements, &rules::native_dropout_of},
      .meta = rule<&native_dropout>},
     {.op = "native_dropout_backward",
      .doc = "the gradient of native_dropout",
@@ -57,8 +62,17 @@ constexpr auto records = checked(std::to_array<OpRecord>({
        return convert(grad.value, mask.dtype()) * mask * scale;
      }),
      .meta = rule<&native_dropout_backward>},
-    {.op = "bernoulli", .doc = "1 with probability x, else 0", .meta = rule<&bernoulli>},
-    {.op = "bernoulli.p", .doc = "1 with probability p, else 0", .meta = rule<&bernoulli_p>},
+    {.op = "bernoulli",
+     .doc = "1 with probability x, else 0",
+     .draw = {&rules::bernoulli_elements, &rules::bernoulli_of},
+     .meta = rule<&bernoulli>},
+    {.op = "bernoulli.p",
+     .doc = "1 with probability p, else 0",
+     .draw = {&rules::bernoulli_p_elements, &rules::bernoulli_p_of},
+     .meta = rule<&bernoulli_p>},
+    {.op = "uniform",
+     .doc = "uniform numbers in [from, to)",
+     .draw = {&rules::uniform_elements, &rules::uniform_of}},
     {.op = "poisson", .doc = "counts with these means", .meta = rule<&poisson>},
     {.op = "_standard_gamma", .doc = "gamma variates", .meta = rule<&poisson>},
     {.op = "multinomial", .doc = "numbers of drawn categories", .meta = rule<&multinomial>},

@@ -275,15 +275,4 @@ bool same_geometry(const TensorType& a, const TensorType& b) {
   return a.offset == b.offset && a.sizes == b.sizes && a.strides == b.strides;
 }
 
-bool is_dense(const TensorType& type) {
-  return is_injective(type) && (numel(type) == 0 || extent(type) == numel(type));
-}
-
-int64_t extent(const TensorType& type) {
-  if (numel(type) == 0) return 0;
-  int64_t last = 0;
-  for (size_t i = 0; i < type.sizes.size(); ++i) last += (type.sizes[i] - 1) * type.strides[i];
-  return last + 1;
-}
-
 }  // namespace fulgurite

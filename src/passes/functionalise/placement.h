@@ -38,10 +38,4 @@ std::optional<ViewSteps> place(const TensorType& base, const TensorType& view);
 // Sizes, strides and offset are equal.
 bool same_geometry(const TensorType& a, const TensorType& b);
 
-// Injective and without gaps.
-bool is_dense(const TensorType& type);
-
-// From the first element to the end of the last, in elements.
-int64_t extent(const TensorType& type);
-
 }  // namespace fulgurite

@@ -1,0 +1,182 @@
+"""Results of regions that are written where the program writes them, without a copy."""
+
+import pytest
+import torch
+
+import fulgurite
+
+
+def check(program, make, in_place=None, rtol=0):
+    """Twice: the second call sees what the first has written."""
+    eager, mine = make(), make()
+    compiled = fulgurite.jit(program)
+    for _ in range(2):
+        expected, found = program(*eager), compiled(*mine)
+        torch.testing.assert_close(found, expected, rtol=rtol, atol=0)
+        torch.testing.assert_close(mine, eager, rtol=rtol, atol=0)
+        for x, y in zip(mine, eager, strict=True):
+            assert (x._version > 0) == (y._version > 0)
+    assert "fusion0" in fulgurite.last_traces(compiled)[-1].text()
+    if in_place is not None:
+        assert allocated(compiled, make()) == (0 if in_place else 1)
+
+
+def allocated(compiled, args):
+    """New tensors of the size of the first argument."""
+    size = args[0].nbytes
+    with torch.profiler.profile(profile_memory=True) as profile:
+        compiled(*args)
+    made = [event for event in profile.events() if event.name == "[memory]"]
+    return sum(event.cpu_memory_usage == size for event in made)
+
+
+def pair():
+    return torch.arange(4096.0).sin(), torch.arange(4096.0).cos()
+
+
+def test_update():
+    def program(x, y):
+        x.mul_(0.5).add_(y).clamp_(min=-1)
+
+    check(program, pair, in_place=True)
+
+
+def test_other_arguments_are_read_at_other_places():
+    def program(x, y):
+        x.mul_(2).add_(x.flip(0))
+
+    check(program, pair, in_place=False)
+
+
+def test_views_of_the_target():
+    def program(x, y):
+        x.copy_(x.roll(1) + y)
+
+    check(program, pair)
+
+    def overlapping():
+        base = torch.arange(4104.0).sin()
+        return base[:4096], base[8:]
+
+    check(lambda x, y: x.copy_(x * 2 + y).sum() * 0, overlapping)
+
+
+def test_the_result_is_handed_out():
+    def program(x, y):
+        z = x * 2 + y
+        x.copy_(z)
+        return z
+
+    check(program, pair)
+    x, y = pair()
+    z = fulgurite.jit(program)(x, y)
+    z.zero_()
+    assert x.any()
+
+
+def test_the_old_value_is_used_afterwards():
+    def program(x, y):
+        old = x.clone()
+        x.mul_(2).add_(y)
+        return torch.mm(old.view(64, 64), y.view(64, 64))
+
+    check(program, pair)
+
+    def copied(x, y):
+        z = torch.mm(x.view(64, 64), x.view(64, 64))
+        x.mul_(2).add_(y)
+        return z, x.view(64, 64).t() @ z
+
+    check(copied, pair)
+
+
+def test_one_result_for_two():
+    def program(x, y):
+        z = x * 2 + y
+        x.copy_(z)
+        y.copy_(z)
+
+    check(program, pair)
+
+
+def test_other_dtypes_and_strides():
+    def program(x, y):
+        x.copy_(y * 2 + 1)
+
+    check(program, lambda: (torch.zeros(64, 64, dtype=torch.float64), torch.ones(64, 64)))
+    check(program, lambda: (torch.zeros(64, 64).t(), torch.arange(4096.0).view(64, 64)))
+    check(program, lambda: (torch.zeros(64, 64), torch.arange(64.0)))
+
+
+def test_a_row_is_read_again():
+    def program(x, y):
+        x.copy_(torch.softmax(x + y, -1))
+
+    check(program, lambda: (torch.arange(4096.0).view(64, 64).sin(), torch.ones(64, 64)), rtol=1e-6)
+
+
+def test_an_error_leaves_what_was_there():
+    def program(x, index):
+        x.mul_(2).add_(1)
+        return x.view(64, 64).index_select(0, index) + 1
+
+    compiled = fulgurite.jit(program)
+    x = torch.arange(4096.0)
+    compiled(x, torch.tensor([1]))
+    assert torch.equal(x, torch.arange(4096.0) * 2 + 1)
+    # Either nothing has been done, or the write, as in eager; never half of it.
+    before = x.clone()
+    with pytest.raises(IndexError):
+        compiled(x, torch.tensor([64]))
+    assert torch.equal(x, before) or torch.equal(x, before * 2 + 1)
+
+
+def test_parameters_under_no_grad():
+    weight = torch.nn.Parameter(torch.arange(4096.0).sin())
+    rate = torch.full((4096,), 0.1)
+
+    @torch.no_grad()
+    def program():
+        weight.mul_(0.9).sub_(rate)
+
+    compiled = fulgurite.jit(program)
+    expected, version, place = weight.detach() * 0.9 - rate, weight._version, weight.data_ptr()
+    compiled()
+    assert torch.equal(weight, expected) and weight.requires_grad and weight.grad_fn is None
+    assert weight._version > version and weight.data_ptr() == place
+
+
+def test_history_is_still_recorded():
+    """Autograd has a part: the call is not taken for one without it."""
+    weight = torch.nn.Parameter(torch.ones(8))
+
+    def program(x):
+        y = x * weight
+        with torch.no_grad():
+            weight.add_(1)
+        return y
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        fulgurite.jit(program)(torch.ones(8, requires_grad=True)).sum().backward()
+
+
+def test_a_replaced_text_reads_what_was_there():
+    def program(x, y):
+        x.mul_(0.5).add_(y)
+
+    compiled = fulgurite.jit(program)
+    x, y = pair()
+    compiled(x, y)
+    fusion = fulgurite.last_traces(compiled)[-1].python_ctx()["fusion0"]
+    fusion.replace_cpu_code(fusion.printed_cpu_code())
+    expected = x * 0.5 + y
+    compiled(x, y)
+    assert torch.equal(x, expected)
+
+
+def test_bisect_runs_each_twice():
+    def program(x, y):
+        x.mul_(0.5).add_(y)
+
+    found = fulgurite.examine.bisect(fulgurite.jit(program), *pair())
+    assert "no fusion differs" in str(found)
