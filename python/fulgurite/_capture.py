@@ -39,6 +39,7 @@ class Program:
     template: how to build the result.
     state: guards on the state of Python, and the effects on it, which the capture left undone.
     reads: real tensors whose data the program depends on.
+    kept: containers that the result has as themselves.
     places: of the containers among the arguments, where the program changes or returns one.
     reads_offsets: whether it depends on where its arguments lie in their storages.
     raised: what the user's code raised, in which case all else is empty.
@@ -49,6 +50,7 @@ class Program:
     template: tuple = ()
     state: object = None
     reads: list = dataclasses.field(default_factory=list)
+    kept: list = dataclasses.field(default_factory=list)
     places: list = dataclasses.field(default_factory=list)
     reads_offsets: bool = False
     raised: str = ""
@@ -126,6 +128,7 @@ def _program(target, tracer, given, places, recorder, result):
         outputs.template,
         state,
         captured.reads,
+        outputs.kept,
         found,
         _tracing.reads_offsets(),
     )

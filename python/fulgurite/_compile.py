@@ -203,7 +203,7 @@ def _fetched(program, replaced):
     was seen to be replaced between calls.
     """
     lifted = program.captured.lifted
-    places = program.state.fetch(lifted, replaced, program.reads)
+    places = program.state.fetch(lifted, replaced, [*program.reads, *program.kept])
     return {id(lifted[i]): (*place, lifted[i]) for i, place in places.items()}
 
 

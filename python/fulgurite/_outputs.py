@@ -44,6 +44,7 @@ class Outputs:
     template: for the extension, see src/bindings/outputs.h.
     tree: for the printed return, see src/ir/output_tree.h.
     made: {id: number} of what every call makes anew for the result.
+    kept: containers that are in the result as themselves.
     """
 
     def __init__(self, result, is_old, places=None, stand_ins=()):
@@ -51,6 +52,7 @@ class Outputs:
         self._stand_ins = stand_ins
         self.tensors, self._numbers, self._made, self._is_old = [], {}, {}, is_old
         self._result, self._reached = result, {}
+        self.kept = []
         self._shown = {}  # containers among the arguments, as trees
         self._open = set()  # the ids of what is being read
         self.template, self.tree = self._read(result)
@@ -110,6 +112,8 @@ class Outputs:
         return found
 
     def _constant(self, value):
+        if isinstance(value, (tuple, list, dict)):
+            self.kept.append(value)
         return ("constant", value, ()), ("constant", spell(value), (), ())
 
     def _argument_tree(self, value):

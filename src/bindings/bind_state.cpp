@@ -135,7 +135,7 @@ nb::dict fetch(StateRecord& record, nb::list tensors, const ReplacedTensors& rep
     for (nb::handle tensor : known)
       if (tensor.ptr() == object) return false;
     if (pystate::is_tensor(object) && has_attributes(object)) return false;
-    return !record.effects.stores(object);
+    return !record.effects.concern(object);
   };
   // Most tensors are parameters, which nobody replaces: no search among all facts for each of them.
   std::unordered_set<PyObject*> candidates;

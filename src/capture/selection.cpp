@@ -57,6 +57,8 @@ void Tracer::State::end_selection(const c10::OperatorHandle& op, torch::jit::Sta
       is_select(op) && language_hooks().indexes(here) && is_same(here, begun.place);
   if (!goes_on) refuse_selection(*begun.refusal);
   const at::Tensor x = torch::jit::peek(*stack, 0, 3).toTensor();
+  // Such a view has a history all the same.
+  if (x.requires_grad() && !at::GradMode::is_enabled()) refuse_selection(*begun.refusal);
   const int64_t dim = c10::maybe_wrap_dim(torch::jit::peek(*stack, 1, 3).toInt(), x.dim());
   c10::List<std::optional<at::Tensor>> indices;
   for (int64_t i = 0; i < dim; ++i) indices.push_back(std::nullopt);

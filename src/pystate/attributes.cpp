@@ -191,7 +191,8 @@ void read_attribute(Recorder& recorder, PyObject* object, PyObject* name) {
     if (equals(name, "__dict__")) return (void)read_instance_dict(recorder, object);
     return read_slot(recorder, object, name);
   }
-  if (descriptor && Py_TYPE(descriptor)->tp_descr_set)
+  // One that is only set leaves what is read to the instance.
+  if (descriptor && Py_TYPE(descriptor)->tp_descr_set && Py_TYPE(descriptor)->tp_descr_get)
     return is_field_in_c(descriptor) ? read_slot(recorder, object, name) : void();
   if (has_own_lookup(type)) return read_slot(recorder, object, name);
   read_instance_entry(recorder, object, name);

@@ -121,10 +121,18 @@ void read_list_item(Recorder& recorder, PyObject* list, PyObject* key, bool writ
     if (write) return recorder.log.write(Kind::Contents, list);
     return read_contents(recorder, list);
   }
-  Ref plain = Ref::steal(PyLong_FromSsize_t(PyLong_AsSsize_t(key)));  // not of a subclass
-  PyObject* index = recorder.log.canonical_key(plain.get());
-  if (write) return recorder.log.write(Kind::Item, list, index);
-  recorder.log.read(Kind::Item, list, index);
+  Log& log = recorder.log;
+  Py_ssize_t position = PyLong_AsSsize_t(key), size = PyList_GET_SIZE(list);
+  // A place that is written has one name, also when the list has another length.
+  const bool named_by_length = write || log.number_only || log.first_contents(list);
+  if (position < 0 && position + size >= 0 && named_by_length) {
+    log.read(Kind::Length, list);
+    position += size;
+  }
+  Ref plain = Ref::steal(PyLong_FromSsize_t(position));  // not of a subclass
+  PyObject* index = log.canonical_key(plain.get());
+  if (write) return log.write(Kind::Item, list, index);
+  log.read(Kind::Item, list, index);
 }
 
 // A C type whose item access is not known.

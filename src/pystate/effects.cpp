@@ -319,10 +319,12 @@ std::vector<int> Effects::arguments() const {
   return roots;
 }
 
-bool Effects::stores(PyObject* object) const {
-  return std::ranges::any_of(recipes_, [&](const Recipe& recipe) {
+bool Effects::concern(PyObject* object) const {
+  const auto stored = [&](const Recipe& recipe) {
     return recipe.step == Recipe::Step::Object && recipe.object.object() == object;
-  });
+  };
+  const auto changed = [&](const Effect& effect) { return effect.container == object; };
+  return std::ranges::any_of(recipes_, stored) || std::ranges::any_of(effects_, changed);
 }
 
 int Effects::visit(visitproc visit, void* argument) const {

@@ -78,8 +78,8 @@ class Effects {
   const std::vector<Effect>& list() const { return effects_; }
   bool empty() const { return effects_.empty(); }
   const std::vector<Recipe>& recipes() const { return recipes_; }
-  // Whether one of them is this very object.
-  bool stores(PyObject* object) const;
+  // Whether one of them stores this very object, or changes it.
+  bool concern(PyObject* object) const;
 
   // The tensors of the run that are stored somewhere, each once; a compiled program has to return
   // them. They are given away, so that they can be freed.

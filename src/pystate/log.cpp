@@ -146,6 +146,7 @@ void Log::rewrite(Kind kind, PyObject* container, PyObject* key, bool from_the_o
   if (!location.written) location.where = here;
   location.written = true;
   location.only_updates = location.only_updates && id == storing_number;
+  has_stored_number |= id == storing_number;
   if (kind == Kind::Key && find(Kind::Length, container, nullptr) != kUnknown)
     read_presence(container);
 }

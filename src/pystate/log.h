@@ -122,6 +122,7 @@ class Log {
   bool number_only = false;
   LocationId number_place = kUnknown;
   LocationId storing_number = kUnknown;  // the place whose update is being stored
+  bool has_stored_number = false;        // it was written
   // The update is over: the place holds `result`.
   void end_update(LocationId place, PyObject* result, std::vector<Operation> updates);
   // Of what the place holds now. False where the answer does not follow from what it held at first.

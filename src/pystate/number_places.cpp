@@ -30,7 +30,7 @@ void Log::end_update(LocationId place, PyObject* result, std::vector<Operation> 
   storing_number = kUnknown;
   Location& location = locations_[place];
   const Ref now = value_at(location.kind, location.container, location.key.get());
-  if (!location.only_updates || now.get() != result) return need_value(place);
+  if (!location.only_updates || !has_stored_number || now.get() != result) return need_value(place);
   std::ranges::move(updates, std::back_inserter(location.updates));
 }
 

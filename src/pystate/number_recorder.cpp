@@ -33,6 +33,9 @@ bool stores_plainly(const Instruction& at) {
   if (at.opcode == STORE_SUBSCR) return is_plain_container(at.top(1));
   if (at.opcode != STORE_ATTR) return true;
   PyTypeObject* type = Py_TYPE(at.top());
+  PyObject* descriptor = type_lookup(type, at.name(at.argument));
+  const bool sets = descriptor && Py_TYPE(descriptor)->tp_descr_set;
+  if (sets && Py_TYPE(descriptor) != &PyMemberDescr_Type) return false;
   return type->tp_setattro == PyObject_GenericSetAttr ||
          is_setter_of_modules(type_lookup(type, setter_name));
 }
@@ -85,8 +88,10 @@ void NumberRecorder::load(Recorder& recorder, const Instruction& at, const Numbe
   log.number_place = kUnknown;
   pystate::observe(recorder, at);
   log.number_only = false;
-  if (log.number_place != kUnknown)
-    running_.push_back({at.frame, &use, log.number_place, {}, Ref()});
+  if (log.number_place == kUnknown) return;
+  const size_t updates = log.locations()[static_cast<size_t>(log.number_place)].updates.size();
+  PyObject* object = at.opcode == LOAD_ATTR ? at.top() : nullptr;
+  running_.push_back({at.frame, &use, log.number_place, object, updates, {}, Ref()});
 }
 
 void NumberRecorder::operate(Log& log, const Instruction& at, Place running,
@@ -101,10 +106,15 @@ void NumberRecorder::operate(Log& log, const Instruction& at, Place running,
 }
 
 void NumberRecorder::end(Log& log, const Instruction& at, Place running) {
-  const bool complete = running->operations.size() == running->use->operators.size();
-  if (complete && running->use->stores && stores_plainly(at)) {
+  const auto& place = log.locations()[static_cast<size_t>(running->place)];
+  // What came between may have updated the place, too: that update was for another number.
+  const bool complete = running->operations.size() == running->use->operators.size() &&
+                        running->updates == place.updates.size();
+  const bool same_object = at.opcode != STORE_ATTR || at.top() == running->object;
+  if (complete && running->use->stores && same_object && stores_plainly(at)) {
     running->result = Ref::borrow(value_to_store(at));
     log.storing_number = running->place;
+    log.has_stored_number = false;
     return;
   }
   if (!complete || running->use->stores || !ask(log, at, *running)) return give_up(log, running);

@@ -27,6 +27,8 @@ class NumberRecorder {
     const Frame* frame;
     const NumberUse* use;
     LocationId place;
+    PyObject* object;                   // whose attribute it is: an address, or null
+    size_t updates;                     // of the place, when it was loaded
     std::vector<Operation> operations;  // so far
     Ref result;                         // once the store is about to run
   };

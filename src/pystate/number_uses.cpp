@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "pystate/code_review.h"
@@ -93,12 +94,38 @@ bool is_jump_on_truth(int opcode) {
          opcode == UNARY_NOT;
 }
 
+// How far an instruction may jump, from the one after it; 0 for those that do not.
+int jump_of(const Decoded& at) {
+  switch (at.opcode) {
+    case JUMP_FORWARD:
+    case JUMP_IF_FALSE_OR_POP:
+    case JUMP_IF_TRUE_OR_POP:
+    case POP_JUMP_FORWARD_IF_FALSE:
+    case POP_JUMP_FORWARD_IF_TRUE:
+    case POP_JUMP_FORWARD_IF_NONE:
+    case POP_JUMP_FORWARD_IF_NOT_NONE:
+    case FOR_ITER:
+    case SEND:
+      return at.argument;
+    case JUMP_BACKWARD:
+    case JUMP_BACKWARD_NO_INTERRUPT:
+    case POP_JUMP_BACKWARD_IF_FALSE:
+    case POP_JUMP_BACKWARD_IF_TRUE:
+    case POP_JUMP_BACKWARD_IF_NONE:
+    case POP_JUMP_BACKWARD_IF_NOT_NONE:
+      return -at.argument;
+    default:
+      return 0;
+  }
+}
+
 class Finder {
  public:
   explicit Finder(const CodeReview& code) {
     for (int index = 0; index < code.count;) {
       const Decoded found = decode(code, index);
       steps_.push_back({index, found.opcode, found.argument});
+      if (const int distance = jump_of(found)) targets_.insert(found.next + distance);
       index = found.next;
     }
   }
@@ -130,6 +157,7 @@ class Finder {
     int above = 0;  // how much is on the stack over it
     for (size_t i = load + 1; i < steps_.size(); i++) {
       const auto [index, opcode, argument] = steps_[i];
+      if (targets_.contains(index)) return std::nullopt;  // another number may be there
       const bool takes_it = above == 0 && is_jump_on_truth(opcode);
       if (takes_it || (opcode == COMPARE_OP && above <= 1)) {
         use.end = index;
@@ -182,6 +210,7 @@ class Finder {
   }
 
   std::vector<Step> steps_;
+  std::unordered_set<int> targets_;  // of jumps
 };
 
 }  // namespace

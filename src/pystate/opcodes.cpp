@@ -161,6 +161,7 @@ void compare(Recorder& r, const Instruction& at) {
 void compare_identity(Recorder& r, const Instruction& at) {
   PyObject *left = at.top(1), *right = at.top();
   if (is_atomic(left) || is_atomic(right)) return;
+  for (PyObject* operand : {left, right}) r.identify(operand);
   const auto is_argument = [&](PyObject* object) {
     const Known* known = r.log.known(object);
     return r.identify(object) || (known && known->age == Age::Argument);

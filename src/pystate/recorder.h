@@ -58,7 +58,8 @@ class Recorder {
   // The program asks which object this is. Whether the run has it in place of an argument of the
   // call: another one in each call.
   bool identify(PyObject* object) {
-    if (is_tensor(object) || PyTuple_Check(object)) log.identified.insert(object);
+    if (is_tensor(object) || PyTuple_Check(object) || is_mutable_container(object))
+      log.identified.insert(object);
     return stand_ins_.count(object) != 0;
   }
 

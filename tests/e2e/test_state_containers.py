@@ -153,6 +153,42 @@ def step_beside_tensors(o):
     return f
 
 
+@program(misses=None)
+def changed_and_replaced(o):
+    """The old list is gone when its item would be set."""
+    o.parts = [torch.zeros(3), torch.ones(3)]
+
+    def f(x):
+        o.parts[-1] = o.parts[0] + x
+        o.parts = [x * 2, x * 3]
+        return [[0, 0] for _ in range(50)], x
+
+    return f
+
+
+@program(misses=None)
+def old_one_returned(o):
+    o.state = (torch.zeros(3),)
+
+    def f(x):
+        old, o.state = o.state, (x * 2,)
+        return old
+
+    return f
+
+
+@program(misses=None)
+def parts_that_are_one(o):
+    o.parts = [[torch.zeros(3)], [torch.ones(3)]]
+
+    def f(x):
+        same = o.parts[0] is o.parts[1]
+        o.parts = [o.parts[0]] * 2 if not same else [[x], [x * 2]]
+        return x * 2 if same else x
+
+    return f
+
+
 class Layer:
     def __init__(self, x):
         self.x, self.n = x, 0
