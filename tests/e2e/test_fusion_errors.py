@@ -144,3 +144,27 @@ def test_within_other_modes():
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(NotImplementedError, match="bitwise_and"):
         fulgurite.jit(lambda x: (x * 2) & x)(x)
+
+
+@pytest.mark.parametrize("executors", [["aten"], ["fused_cpu", "aten"]], ids=["aten", "fused"])
+@pytest.mark.parametrize(
+    "found",
+    [
+        lambda x, i: x.gather(0, i),
+        lambda x, i: F.gelu(x.index_select(1, i[0])),
+        lambda x, i: F.embedding(i, x),
+        lambda x, i: F.nll_loss(x, i[0]),
+    ],
+)
+def test_an_index_out_of_bounds_raises_though_nothing_is_used(found, executors):
+    def unused(x, i):
+        found(x, i)
+        return x + 1
+
+    x, i = torch.randn(4, 4), torch.zeros(4, 4, dtype=torch.int64)
+    compiled = fulgurite.jit(unused, executors=executors)
+    with torch.no_grad():
+        compiled(x, i)
+    i[0, 2] = 9
+    expected = outcome(unused, x, i)
+    assert is_error(expected) and outcome(compiled, x, i) == expected

@@ -228,6 +228,8 @@ class Arguments:
         rank = max(1, self._rank())
         if name in COUNTS:
             return self._count()
+        if name == "reduction":
+            return self.draw.randrange(3)
         if name == "dim" and self.joined is not None and self.draw.random() < 0.8:
             return self.joined
         if name in DIMS:

@@ -118,6 +118,10 @@ LOSSES = {
     "nll_loss2d_forward",
     "nll_loss_backward",
     "nll_loss2d_backward",
+    "mse_loss_backward",
+    "smooth_l1_loss_backward",
+    "huber_loss_backward",
+    "binary_cross_entropy_backward",
 }
 
 

@@ -102,6 +102,14 @@ SAMPLES = {
     "log_sigmoid_backward": [
         lambda g, x, b: aten.log_sigmoid_backward(g, x, b)
     ],
+    "mse_loss": [lambda x, t: aten.mse_loss(x, t, 0)],
+    "smooth_l1_loss": [lambda x, t: aten.smooth_l1_loss(x, t, 0, 0.7)],
+    "huber_loss": [lambda x, t: aten.huber_loss(x, t, 0, 1.5)],
+    "soft_margin_loss": [lambda x, t: aten.soft_margin_loss(x, t, 0)],
+    "binary_cross_entropy_with_logits": [
+        lambda x, t: aten.binary_cross_entropy_with_logits(x, t, None, None, 0),
+        lambda x, t, w: aten.binary_cross_entropy_with_logits(x, t, w, x, 0),
+    ],
     "mish": [aten.mish],
     "mish_backward": [lambda g, x: aten.mish_backward(g, x)],
     "_prelu_kernel": [lambda x, w: aten._prelu_kernel(x, w)],
@@ -177,3 +185,13 @@ for _name in (
     "sinh sqrt tan tanh sigmoid reciprocal rsqrt sinc special_entr ceil floor round trunc frac"
 ).split():
     SAMPLES[_name] = [getattr(aten, _name)]
+
+# By the tests of norms and of losses: of channels, and of probabilities alone.
+ELSEWHERE = {
+    "native_batch_norm",
+    "_native_batch_norm_legit",
+    "_native_batch_norm_legit.no_stats",
+    "_native_batch_norm_legit_no_training",
+    "_native_batch_norm_legit_functional",
+    "binary_cross_entropy",
+}

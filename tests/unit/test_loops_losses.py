@@ -114,6 +114,80 @@ def test_classes_out_of_bounds_fail(name, wrong):
     assert KERNELS.fails(lower(function, inputs), inputs)
 
 
+PAIRS = {
+    "mse": lambda x, t, w, r: aten.mse_loss(x, t, r),
+    "smooth_l1": lambda x, t, w, r: aten.smooth_l1_loss(x, t, r, 0.5),
+    "smooth_l1_sharp": lambda x, t, w, r: aten.smooth_l1_loss(x, t, r, 1e-3),
+    "huber": lambda x, t, w, r: aten.huber_loss(x, t, r, 1.5),
+    "soft_margin": lambda x, t, w, r: aten.soft_margin_loss(x, t.sign(), r),
+    "bce": lambda x, t, w, r: aten.binary_cross_entropy(x.sigmoid(), t.sigmoid(), None, r),
+    "bce_weighted": lambda x, t, w, r: aten.binary_cross_entropy(x.sigmoid(), t.sigmoid(), w, r),
+    "bce_logits": lambda x, t, w, r: aten.binary_cross_entropy_with_logits(
+        x, t.sigmoid(), None, None, r
+    ),
+    "bce_logits_weighted": lambda x, t, w, r: aten.binary_cross_entropy_with_logits(
+        x, t.sigmoid(), w, w[0], r
+    ),
+}
+PAIR_GRADIENTS = {
+    "mse": lambda g, x, t, w, r: aten.mse_loss_backward(g, x, t, r),
+    "smooth_l1": lambda g, x, t, w, r: aten.smooth_l1_loss_backward(g, x, t, r, 0.5),
+    "huber": lambda g, x, t, w, r: aten.huber_loss_backward(g, x, t, r, 1.5),
+    "bce": lambda g, x, t, w, r: aten.binary_cross_entropy_backward(
+        g, x.sigmoid(), t.sigmoid(), w, r
+    ),
+}
+
+
+def pair(shape, dtype):
+    x, w = make(shape, dtype), make(shape, dtype)
+    return x, x.flip(0).cos() * 2, w
+
+
+@pytest.mark.parametrize("reduction", [NONE, MEAN, SUM])
+@pytest.mark.parametrize("shape", [(33, 70), (5,), (3, 4, 130)], ids=str)
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs(name, shape, reduction):
+    check_rows(lambda x, t, w: PAIRS[name](x, t, w, reduction), *pair(shape, torch.float32))
+
+
+@pytest.mark.parametrize("reduction", [NONE, MEAN])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_floats(name, dtype, reduction):
+    check_rows(lambda x, t, w: PAIRS[name](x, t, w, reduction), *pair((33, 70), dtype))
+
+
+@pytest.mark.parametrize("reduction", [NONE, MEAN, SUM])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", PAIR_GRADIENTS)
+def test_gradients_of_pairs(name, dtype, reduction):
+    x, t, w = pair((33, 70), dtype)
+    g = x.sin() if reduction == NONE else torch.tensor(3.0, dtype=dtype)
+    check_rows(lambda g, x, t, w: PAIR_GRADIENTS[name](g, x, t, w, reduction), g, x, t, w)
+
+
+@pytest.mark.parametrize("reduction", [NONE, MEAN])
+@pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan")])
+def test_no_probability_fails(wrong, reduction):
+    x = torch.rand(33, 10)
+    x[3, 4] = wrong
+    inputs = [x, x.flip(0)]
+    function = lambda x, t: aten.binary_cross_entropy(x, t, None, reduction)
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        function(*inputs)
+    assert KERNELS.fails(lower(function, inputs), inputs)
+
+
+def test_a_target_of_other_sizes():
+    """What is reduced has the input's places; those of a larger target it has not."""
+    x, t = make((1, 70), torch.float32), make((33, 70), torch.float32)
+    check_rows(lambda x, t: aten.mse_loss(t, x, MEAN), x, t)
+    check_rows(lambda x, t: aten.mse_loss(x, t, NONE), x, t)
+    with pytest.raises(_C.Unsupported, match="no places"):
+        lower(lambda x, t: aten.mse_loss(x, t, MEAN), [x, t])
+
+
 def test_what_has_no_loops():
     x, t = scores_and_targets((33, 10))
     for function, reason in (

@@ -27,6 +27,7 @@ ROWS = {
     "std": lambda x: x.std(-1, correction=0),
     "var_mean": lambda x: torch.var_mean(x, -1),
     "norm2": lambda x: torch.linalg.vector_norm(x, 2, -1),
+    "norm": lambda x: torch.ops.aten.norm.ScalarOpt_dim(x, None, [-1], True),
     "norm1": lambda x: torch.linalg.vector_norm(x, 1, -1),
     "norm_inf": lambda x: torch.linalg.vector_norm(x, float("inf"), -1),
     "logsumexp": lambda x: x.logsumexp(-1),

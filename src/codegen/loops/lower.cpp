@@ -285,7 +285,20 @@ class Lowering {
 
   std::vector<RuleArg> row_args(const Producer& producer, const Place& place) {
     const Reduces reduces = producer.record->row.reduces;
-    return operands(*producer.call, place, reduces == Reduces::Batch || reduces == Reduces::Groups);
+    const bool by_channel = reduces == Reduces::Batch || reduces == Reduces::Groups;
+    if (!by_channel)
+      for_each_value(producer.call->args,
+                     [&](ValueId id) { check_spreads(region_.type(id).sizes); });
+    return operands(*producer.call, place, by_channel);
+  }
+
+  // Over the rows, whose shape is that of the first argument alone.
+  void check_spreads(const Dims& sizes) const {
+    const Dims& rows = domain_.sizes();
+    bool fits = sizes.size() <= rows.size();
+    for (size_t d = 0; fits && d < sizes.size(); ++d)
+      fits = sizes[d] == 1 || sizes[d] == rows[rows.size() - sizes.size() + d];
+    if (!fits) throw Unsupported("an argument that the rows have no places for");
   }
 
   std::vector<RuleArg> operands(const Call& call, const Place& place, bool by_channel) {

@@ -110,7 +110,8 @@ bool reduces_rows(const Call& call, const OpRecord& record) {
   if (!record.row || !record.row.when) return static_cast<bool>(record.row);
   const auto index = call.op.aten->schema().argumentIndexWithName(record.row.when);
   require(index.has_value(), "{} has no argument {}", call.op.name(), record.row.when);
-  return call.args.at(*index).constant.toBool();
+  const c10::IValue& value = call.args.at(*index).constant;
+  return value.isInt() ? value.toInt() != 0 : value.toBool();
 }
 
 std::optional<at::Generator> generator_of(const DrawnInput& drawn) {

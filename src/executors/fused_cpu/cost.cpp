@@ -297,8 +297,9 @@ const OpRecord* reduced_by_channel(const Call& call) {
 // Where channels are planes ATen sums up a batch element by element, in f64; gradients it does not.
 double batch_nanoseconds(const Trace& trace, const Call& call) {
   const OpRecord* record = reduced_by_channel(call);
-  if (!record->row.when) return 0;
   const TensorType& input = type_of(trace, call.args.at(0).values.at(0));
+  if (record->row.reduces == Reduces::Groups) return 0.15 * static_cast<double>(numel(input));
+  if (!record->row.when) return 0;
   const bool by_plane = is_contiguous(input) && input.sizes.size() > 2;
   return static_cast<double>(numel(input)) * (by_plane ? 1.5 : 0.2);
 }

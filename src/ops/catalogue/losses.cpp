@@ -5,6 +5,7 @@
 
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/loss_rules.h"
+#include "ops/catalogue/pair_losses.h"
 #include "ops/meta/iterator.h"
 
 namespace fulgurite::catalogue_families {
@@ -33,7 +34,7 @@ Tensor with_threshold_backward(const Tensor& grad, const Tensor& input, const Te
 }
 Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
-  return reduced(binary(input, target), reduction);
+  return reduced(like(binary(input, target), input.scalar_type()), reduction);
 }
 
 void check_same_size(const Tensor& input, const Tensor& target) {
@@ -134,23 +135,49 @@ Tensor ctc_loss_backward_tensors(const Tensor&, const Tensor& log_probs, const T
 constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "ctc_loss.IntList", .doc = "labels without an alignment", .checks_data = true},
     {.op = "ctc_loss.Tensor", .doc = "labels without an alignment", .checks_data = true},
+    {.op = "mse_loss",
+     .doc = "the squared error",
+     .pointwise = rules::each_loss<&rules::mse_loss>,
+     .row = rules::all_losses<&rules::mse_loss, 2>},
+    {.op = "smooth_l1_loss",
+     .doc = "the absolute error, squared below beta",
+     .pointwise = rules::each_loss<&rules::smooth_l1_loss>,
+     .row = rules::all_losses<&rules::smooth_l1_loss, 2>},
+    {.op = "binary_cross_entropy_with_logits",
+     .doc = "binary_cross_entropy of sigmoid(x)",
+     .pointwise = rules::each_loss<&rules::binary_cross_entropy_with_logits>,
+     .row = rules::all_losses<&rules::binary_cross_entropy_with_logits, 4>},
     {.op = "mse_loss_backward",
      .doc = "the gradient of the squared error",
+     .element = {&rules::mse_gradient},
      .meta = rule<&mse_loss_backward>},
     {.op = "smooth_l1_loss_backward",
      .doc = "the gradient of the smooth absolute error",
+     .element = {&rules::smooth_l1_gradient},
      .meta = rule<&with_threshold_backward>},
-    {.op = "huber_loss", .doc = "squared error below delta", .meta = rule<&huber_loss>},
+    {.op = "huber_loss",
+     .doc = "squared error below delta",
+     .pointwise = rules::each_loss<&rules::huber_loss>,
+     .row = rules::all_losses<&rules::huber_loss, 2>,
+     .meta = rule<&huber_loss>},
     {.op = "huber_loss_backward",
      .doc = "the gradient of huber_loss",
+     .element = {&rules::huber_gradient},
      .meta = rule<&with_threshold_backward>},
     {.op = "binary_cross_entropy",
      .doc = "-(t log(x) + (1 - t) log(1 - x))",
+     .pointwise = rules::each_loss<&rules::binary_cross_entropy>,
+     .row = rules::all_losses<&rules::binary_cross_entropy, 3>,
      .meta = rule<&binary_cross_entropy>},
     {.op = "binary_cross_entropy_backward",
      .doc = "the gradient of binary_cross_entropy",
+     .element = {&rules::binary_cross_entropy_gradient},
      .meta = rule<&binary_cross_entropy_backward>},
-    {.op = "soft_margin_loss", .doc = "log(1 + exp(-tx))", .meta = rule<&soft_margin_loss>},
+    {.op = "soft_margin_loss",
+     .doc = "log(1 + exp(-tx))",
+     .pointwise = rules::each_loss<&rules::soft_margin_loss>,
+     .row = rules::all_losses<&rules::soft_margin_loss, 2>,
+     .meta = rule<&soft_margin_loss>},
     {.op = "nll_loss_forward",
      .doc = "minus the score of each target's class, and the weights' sum",
      .element = {&rules::score_of_class},

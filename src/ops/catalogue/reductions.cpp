@@ -287,6 +287,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .row = over_dims<&rules::row_min_and_index>},
     {.op = "cumsum", .doc = "running sums", .row = over_dims<&rules::row_running_sum>},
     {.op = "cumprod", .doc = "running products", .row = over_dims<&rules::row_running_product>},
+    {.op = "norm.ScalarOpt_dim", .doc = "norms of vectors", .row = over_dims<&rules::row_norm>},
     {.op = "linalg_vector_norm", .doc = "norms of vectors", .row = over_dims<&rules::row_norm>},
     {.op = "_softmax", .doc = "exp(x) / sum(exp(x))", .row = over_dims<&rules::row_softmax>},
     {.op = "_log_softmax", .doc = "log(softmax(x))", .row = over_dims<&rules::row_log_softmax>},

@@ -141,7 +141,7 @@ std::array<Scalar, 2> row_deviation_mean(const RowRuleCall& row) {
 Scalar row_norm(const RowRuleCall& row) {
   const Scalar x = row.value(0);
   need_float(x);
-  const double order = row.constant(1).toScalar().toDouble();
+  const double order = row.is_none(1) ? 2 : row.constant(1).toScalar().toDouble();
   if (order == 2 && row.elements == 1) return row.sum(magnitude(x));  // no square out of range
   if (order == 2) return sqrt(row.sum(x * x));
   if (order == 1) return row.sum(magnitude(x));
