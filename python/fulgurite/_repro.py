@@ -11,6 +11,8 @@ import torch
 import fulgurite
 from fulgurite._C import UserError
 
+NUMBERS = ("fulgurite::item", "fulgurite::number")
+
 
 def repro_script(trace, fusion, inputs, *, values, tolerances=None):
     """The text of a script that runs `fusion` of `trace` on tensors laid out as `inputs` are,
@@ -27,7 +29,7 @@ def repro_script(trace, fusion, inputs, *, values, tolerances=None):
         environment=_environment(),
         imports="".join(f"import {module}\n" for module in sorted(modules)),
         helper=_STORED if values else _RANDOM,
-        region=region_text(trace, fusion.name),
+        region=_with_numbers(trace, fusion.name),
         inputs=",\n".join(f"        {_stored(t) if values else _random(t)}" for t in inputs),
         text=text,
         replaces=replaces,
@@ -42,6 +44,17 @@ def region_text(trace, name):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return ast.get_source_segment(text, node)
     raise UserError(f"the trace does not print {name!r}: give one that was made after placement")
+
+
+def _with_numbers(trace, name):
+    """The same of tensors alone: numbers that the program has computed are taken out of them."""
+    calls = {call.name: call for call in trace.bound_symbols}
+    made = {
+        value.name for call in trace.bound_symbols if call.name in NUMBERS for value in call.outputs
+    }
+    taken = [value.name for value in calls[name].args if value.name in made]
+    head, _, body = region_text(trace, name).partition("\n")
+    return "\n".join([head, *(f"  {number} = {number}.item()" for number in taken), body])
 
 
 def _environment():

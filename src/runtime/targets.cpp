@@ -59,7 +59,7 @@ class Search {
     const c10::OperatorHandle& op = *call.op.aten;
     if (is_item(op) || is_arithmetic(op) || facts_of(op).is_view || op == named_ops().copy_)
       return false;
-    if (op.schema().name().starts_with("profiler::")) return false;
+    if (in_effectful_namespace(op.schema().name())) return false;
     const OpRecord* record = find_record(op);
     return !record || !(record->pointwise || record->move) || may_raise(trace, call);
   }

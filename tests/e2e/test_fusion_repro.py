@@ -166,3 +166,21 @@ def test_an_operator_that_torch_has_not_looked_up_yet(tmp_path):
     script.write_text(text)
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_random_numbers_and_those_that_the_program_computes(tmp_path):
+    def draws(x):
+        return torch.dropout(x, 0.5, True) * 2 + torch.rand_like(x)
+
+    def divides(x, n):
+        count = n.item()
+        return x / count + x * (1 - 0.9**count)
+
+    scripts = []
+    for function, given in (
+        (draws, [torch.randn(500)]),
+        (divides, [torch.ones(9), torch.ones(()) * 3]),
+    ):
+        _, script = compiled_with_repro(function, given, True)
+        scripts.append(script)
+    in_one_process(scripts, tmp_path)

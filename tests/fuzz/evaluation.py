@@ -56,6 +56,7 @@ class Evaluation:
         self.inputs: list[Given] = []
         self._inexact: set[int] = set()  # storages
         self._draws = torch.Generator().manual_seed(seed)
+        self._random = torch.Generator().manual_seed(SEED).get_state()  # of the program's numbers
         for one in inputs:
             self.add_input(one)
 
@@ -113,30 +114,31 @@ class Evaluation:
 
     def _draw(self, call: Call, op: Any) -> None:
         """The shadows have the numbers that eager draws, and what dropout scales."""
-        before = torch.get_rng_state()
-        reals = self._real(call, op)
         exact = self._exact_operands(call)
-        if any(self._aliases(r, call) for r in reals) or torch.equal(before, torch.get_rng_state()):
-            raise Rejected("nothing is drawn")
         scales = "dropout" in call.op
         if not exact and not scales:
             raise Rejected("a draw that depends on rounded values")
-        shadows = [[r.double() if is_float(r) else r for r in reals]] * SHADOWS
-        if scales:
-            x = self.values[call.args[0].number]
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self._random)
+            reals = self._real(call, op)
             after = torch.get_rng_state()
-            torch.set_rng_state(before)
-            noise = pytree.tree_leaves(
-                op(torch.ones_like(x.real), *call.args[1:], **dict(call.kwargs))
-            )
-            torch.set_rng_state(after)
-            scaled = [s * noise[0].double() for s in x.shadows]
-            noisy = [
-                self._rounded(s, reals[0], "results" if k else None, False, 0.0)
-                for k, s in enumerate(scaled)
-            ]
-            shadows = [[s, *reals[1:]] for s in noisy]
-            self._inexact.add(_storage(reals[0]))
+            aliases = any(self._aliases(r, call) for r in reals)
+            if aliases or torch.equal(self._random, after):
+                raise Rejected("nothing is drawn")
+            shadows = [[r.double() if is_float(r) else r for r in reals]] * SHADOWS
+            if scales:
+                torch.set_rng_state(self._random)
+                x = self.values[call.args[0].number]
+                ones = torch.ones_like(x.real)
+                noise = pytree.tree_leaves(op(ones, *call.args[1:], **dict(call.kwargs)))[0]
+                scaled = [s * noise.double() for s in x.shadows]
+                noisy = [
+                    self._rounded(s, reals[0], "results" if k else None, False, 0.0)
+                    for k, s in enumerate(scaled)
+                ]
+                shadows = [[s, *reals[1:]] for s in noisy]
+                self._inexact.add(_storage(reals[0]))
+        self._random = after
         for i, (number, real) in enumerate(zip(call.results, reals, strict=True)):
             own = [s[i] for s in shadows] if is_float(real) else [real] * SHADOWS
             self.values[number] = Value(real, own)
@@ -392,10 +394,8 @@ def _picked(real: torch.Tensor, operands: list[Value]) -> bool:
 
 
 def evaluate(program: Program, inputs: tuple[Given, ...], seed: int = 0) -> Evaluation:
-    """Of the whole program, with the random numbers of `SEED`; raises Rejected."""
+    """Of the whole program; raises Rejected."""
     evaluation = Evaluation(inputs, seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
-        for call in program.calls:
-            evaluation.run(call)
+    for call in program.calls:
+        evaluation.run(call)
     return evaluation

@@ -155,11 +155,25 @@ class Counts {
   int32_t passes_ = 0;
 };
 
+int64_t bytes_of(const LoopProgram& program, const Access& access) {
+  auto bytes = static_cast<int64_t>(c10::elementSize(access.dtype));
+  for (int32_t d = 0; d < program.rank(); ++d)
+    if (access.strides[d] != 0) bytes *= program.sizes[d];
+  return bytes;
+}
+
+// By how large the largest tensor is, which is the same for a region and its parts: that they move
+// less apart does not make their memory any nearer.
 double memory_nanoseconds(const LoopProgram& program) {
   constexpr int64_t kNear = int64_t{1} << 20, kFar = int64_t{24} << 20;
-  const int64_t bytes = program.bytes();
-  const double rate = bytes <= kNear ? 0.015 : bytes <= kFar ? 0.03 : 0.1;
-  return static_cast<double>(bytes) * rate;
+  constexpr int64_t kUsual = 3;  // tensors of a call
+  int64_t largest = 0;
+  for (const Access& load : program.loads)
+    if (load.buffer < program.first_drawn()) largest = std::max(largest, bytes_of(program, load));
+  for (const Store& store : program.stores)
+    largest = std::max(largest, bytes_of(program, store.access));
+  const double rate = largest <= kNear / kUsual ? 0.015 : largest <= kFar / kUsual ? 0.03 : 0.1;
+  return static_cast<double>(program.bytes()) * rate;
 }
 
 bool is_narrow(const LoopProgram& program) {
