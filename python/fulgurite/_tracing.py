@@ -163,11 +163,17 @@ def _changes_graph(name):
     return instead
 
 
+# In the memo of deepcopy(): what shares memory shares that of the copies again.
+_COPIES = "fulgurite: (original, copy) of tensors"
+
+
 def _deepcopy(original, tensor, memo):
     if not _C.is_trace_tensor(tensor):
         return original(tensor, memo)
     if id(tensor) not in memo:
-        memo[id(tensor)] = _C.copy_of(tensor)
+        copies = memo.setdefault(_COPIES, [])
+        memo[id(tensor)] = _C.copy_of(tensor, copies)
+        copies.append((tensor, memo[id(tensor)]))
     return memo[id(tensor)]
 
 

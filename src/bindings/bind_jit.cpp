@@ -1,5 +1,6 @@
 // What `jit` needs around a capture: the questions that wrapped functions of torch ask, and the
 // way from a captured program to an entry.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -177,7 +178,15 @@ void bind_questions(nb::module_& m) {
       "Whether this thread is being captured.");
   m.def("is_trace_tensor", &is_trace_tensor);
   m.def("describe_trace_tensor", &describe_trace_tensor);
-  m.def("copy_of", &copy_of);
+  m.def(
+      "copy_of",
+      [](const at::Tensor& tensor, const std::vector<std::pair<at::Tensor, at::Tensor>>& others) {
+        std::vector<Copy> copies;
+        for (const auto& [original, copy] : others) copies.push_back({original, copy});
+        return copy_of(tensor, copies);
+      },
+      nb::arg("tensor"), nb::arg("others"),
+      "copy.deepcopy of a traced tensor, after those of (original, copy).");
   m.def("refuse", [](const std::string& what, const std::string& instead) {
     if (Tracer* tracer = Tracer::active()) tracer->refuse(what, instead);
   });

@@ -18,9 +18,23 @@ at::Tensor copy_with_memory(const at::Tensor& tensor) {
       .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
+// Another tensor in the memory of a copy.
+at::Tensor copy_within(const at::Tensor& tensor, const Copy& other) {
+  if (tensor.scalar_type() != other.original.scalar_type())
+    active_state()->tracer->refuse(
+        "copies tensors of several dtypes that share memory, which is to be shared again",
+        "copy them outside of the compiled function");
+  return other.copy.detach().as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+}
+
+bool share_memory(const at::Tensor& a, const at::Tensor& b) {
+  const TraceTensorImpl *x = as_trace(a), *y = as_trace(b);
+  return x && y && x->meta().is_alias_of(y->meta());
+}
+
 }  // namespace
 
-at::Tensor copy_of(const at::Tensor& tensor) {
+at::Tensor copy_of(const at::Tensor& tensor, const std::vector<Copy>& others) {
   if (!tensor.is_leaf())
     user_error(
         "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
@@ -28,7 +42,9 @@ at::Tensor copy_of(const at::Tensor& tensor) {
   at::Tensor copy;
   {
     at::NoGradGuard no_grad;
-    copy = copy_with_memory(tensor);
+    const auto other = std::ranges::find_if(
+        others, [&](const Copy& one) { return share_memory(one.original, tensor); });
+    copy = other == others.end() ? copy_with_memory(tensor) : copy_within(tensor, *other);
   }
   return tensor.requires_grad() ? copy.set_requires_grad(true) : copy;
 }

@@ -141,9 +141,12 @@ void refuse_place_of_selection(const at::Tensor& tensor);
 ValueId trace_value(const at::Tensor& tensor);                // kNoValue for a real one
 std::string describe_trace_tensor(const at::Tensor& tensor);  // its type, as printed; any tensor's
 
+struct Copy {
+  at::Tensor original, copy;
+};
 // What copy.deepcopy makes of a tensor, recorded: memory of its own with the same layout; a leaf
 // that requires grad if `tensor` does. Throws UserError for a tensor that is no leaf, as eager
-// does.
-at::Tensor copy_of(const at::Tensor& tensor);
+// does. What shares memory with the original of one of `others` does so with its copy.
+at::Tensor copy_of(const at::Tensor& tensor, const std::vector<Copy>& others = {});
 
 }  // namespace fulgurite

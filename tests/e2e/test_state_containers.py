@@ -330,6 +330,27 @@ def test_another_state_is_told():
         o.cache = kept
 
 
+SHARING = {
+    "overlapping": lambda: (lambda t: (t[:3], t[1:]))(torch.arange(5.0)),
+    "apart": lambda: (torch.ones(3), torch.zeros(3)),
+    "transposed": lambda: (lambda t: (t, t.t()))(torch.arange(6.0).view(2, 3)),
+    "one": lambda: (torch.ones(3),) * 2,
+}
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_copies_share_memory_as_what_is_copied(name):
+    def f(a, b):
+        copies = copy.deepcopy([a, b, {"again": a}])
+        copies[0].add_(1)
+        return [*copies[:2], copies[2]["again"], a * 1]
+
+    compiled = fulgurite.jit(f)
+    for _ in range(2):
+        expected, found = f(*SHARING[name]()), compiled(*SHARING[name]())
+        assert all(map(torch.equal, expected, found)) and found[0] is found[2]
+
+
 class Node:
     def __init__(self, x):
         self.x, self.me = x, self
