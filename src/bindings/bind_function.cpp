@@ -327,11 +327,13 @@ nb::object run_now(nb::handle function, std::shared_ptr<Entry> entry, nb::tuple 
                    nb::dict keywords) {
   GivenCall call(args, keywords, checked(function)->state->offsets);
   if (!entry->holds(call.arguments)) {
-    const std::string changed = entry->changed();
-    throw Unsupported("what the function depends on is not the same after its capture: " +
-                      (changed.empty() ? "a container among its arguments is also found elsewhere, "
-                                         "in the state that it reads or changes; give it a copy"
-                                       : changed));
+    std::string changed = entry->changed();
+    if (changed.empty() && !entry->keeps_containers_apart(call.arguments))
+      changed =
+          "a container among its arguments is also found elsewhere, in the state that it reads or "
+          "changes; give it a copy";
+    if (changed.empty()) changed = "how its tensors share memory, or a decision on their data";
+    throw Unsupported("what the function depends on is not the same after its capture: " + changed);
   }
   nb::object result = nb::steal(run_entry(function.ptr(), *entry, call.arguments));
   if (!result.is_valid()) throw nb::python_error();

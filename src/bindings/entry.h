@@ -87,6 +87,7 @@ struct Entry {
   bool holds(const Arguments& arguments) const;  // what it was compiled for has not changed
   bool expired() const;  // it is known never to hold again: an object that it needs is gone
   std::string changed() const;
+  bool keeps_containers_apart(const Arguments& arguments) const;
   // Makes it serve calls alone whose tensors share memory as those of this call do.
   void watch_sharing(const Arguments& arguments);
   std::vector<at::Tensor> inputs(const Arguments& arguments) const;
@@ -99,7 +100,6 @@ struct Entry {
 
   std::vector<InMemory> find_sharing(const Arguments& arguments) const;
   pystate::Ref object_at(const TensorPlace& place) const;
-  bool keeps_containers_apart(const Arguments& arguments) const;
   bool decides_the_same(const Arguments& arguments) const;
   std::string name_of(size_t lifted_index) const;
 };

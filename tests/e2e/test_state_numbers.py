@@ -354,6 +354,21 @@ def item_from_the_end():
     return _holder(told=None), f
 
 
+@program(misses=None)
+def two_indexes_of_one_item():
+    items = [1, 2]
+
+    def f(o, x):
+        items[1] += 1
+        items[-1] *= 2
+        items[1] += 1
+        o.told = list(items)
+        items[-1] += 2
+        return x * 2 if items[1] > 40 else x
+
+    return _holder(told=None), f
+
+
 def picture(o, f):
     names = getattr(type(o), "__slots__", None) or vars(o)
     values = {name: getattr(o, name) for name in names if not name.startswith("_") or name == "_n"}
