@@ -131,7 +131,7 @@ def _operand(value):
     """(leaves, text) of an operand; None for what is no float."""
     if type(value) is Number:
         return value._leaves, value._text
-    if type(value) not in (int, float):
+    if type(value) not in (bool, int, float):
         return None
     if type(value) is int and int(float(value)) != value:
         _refuse(f"computes with it and {value}, which no float can be")

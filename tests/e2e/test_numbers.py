@@ -33,6 +33,11 @@ def by_the_way(x, s):
     return x.add(x, alpha=s), torch.addcmul(x, x, x, value=s)
 
 
+def with_bools(x, s):
+    n = s.item()
+    return True + n, n * False, x * (n - True)
+
+
 def promoted(x, s):
     n = s.item()
     return torch.ones((), dtype=torch.int64) * n, torch.ones((), dtype=torch.float16) / n, n / x
@@ -76,7 +81,10 @@ def same(a, b):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize(
     "f, most",
-    [(f, 1) for f in (scaled, summed, both, in_lists, by_the_way, promoted, after_a_write)]
+    [
+        (f, 1)
+        for f in (scaled, summed, both, in_lists, by_the_way, with_bools, promoted, after_a_write)
+    ]
     + [(is_a_float, 1), (filled, 1), (decided, 4)],
     ids=lambda value: getattr(value, "__name__", ""),
 )
