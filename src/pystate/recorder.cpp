@@ -8,6 +8,7 @@
 #include "pystate/expected_code.h"
 #include "pystate/opcodes.h"
 #include "pystate/packages.h"
+#include "pystate/user_lines.h"
 
 namespace fulgurite::pystate {
 namespace {
@@ -48,43 +49,6 @@ bool is_module_body(const Frame* frame) {
 PyObject* imported_by(const Frame* frame) {
   PyObject* name = is_module_body(frame) ? nullptr : first_parameter(frame);
   return name ? name : code_of(frame)->co_filename;
-}
-
-// "\n  at file:line", as an error shows it.
-std::string at_line(const Where& where) {
-  if (!where.code) return "";
-  return fmt::format("\n  at {}:{}", file_of(where.code),
-                     PyCode_Addr2Line(where.code, where.instruction * 2));
-}
-
-enum class Writer : uint8_t { User, Package, Library };  // Library: Python, torch and this package
-
-Writer writer_of(PyCodeObject* code) {
-  std::string_view file = file_of(code);
-  if (is_in(file, packages().torch) || is_in(file, packages().own) || file.starts_with("<frozen"))
-    return Writer::Library;
-  for (std::string_view packages : {"/site-packages/", "/dist-packages/"})
-    if (file.find(packages) != file.npos) return Writer::Package;
-  return is_in(file, packages().library) ? Writer::Library : Writer::User;
-}
-
-// `innermost`, or the user's own code that called it; where there is none, that of a package.
-Where line_of_the_user(const Where& innermost) {
-  if (!innermost.code) return innermost;
-  for (Writer wanted : {Writer::User, Writer::Package}) {
-    if (writer_of(innermost.code) == wanted) return innermost;
-    for (const Frame* frame = innermost_frame(PyThreadState_Get()); frame; frame = caller_of(frame))
-      if (writer_of(code_of(frame)) == wanted) return {code_of(frame), instruction_of(frame)};
-  }
-  return innermost;
-}
-
-// "\n  called at file:line" where what is at `innermost` is not the user's own code.
-std::string caller_line(const Where& innermost) {
-  const Where user = line_of_the_user(innermost);
-  if (user.code == innermost.code) return "";
-  return fmt::format("\n  called at {}:{}", file_of(user.code),
-                     PyCode_Addr2Line(user.code, user.instruction * 2));
 }
 
 const char* utf8(PyObject* string) {
