@@ -42,6 +42,7 @@ class Program:
     kept: containers that the result has as themselves.
     places: of the containers among the arguments, where the program changes or returns one.
     reads_offsets: whether it depends on where its arguments lie in their storages.
+    copies_state: whether it depends on which of its tensors share memory.
     raised: what the user's code raised, in which case all else is empty.
     """
 
@@ -53,6 +54,7 @@ class Program:
     kept: list = dataclasses.field(default_factory=list)
     places: list = dataclasses.field(default_factory=list)
     reads_offsets: bool = False
+    copies_state: bool = False
     raised: str = ""
 
 
@@ -131,6 +133,7 @@ def _program(target, tracer, given, places, recorder, result):
         outputs.kept,
         found,
         _tracing.reads_offsets(),
+        _tracing.copies_state(),
     )
 
 

@@ -163,6 +163,7 @@ def _compile(function, key, signature, args, kwargs):
     # How the arguments share memory among themselves is in the key.
     if program.captured.lifted and (
         program.captured.writes_inputs
+        or program.copies_state
         or any(tensor.requires_grad for tensor in _C.argument_tensors(args, kwargs))
     ):
         _C.watch_sharing(function, entry, args, kwargs)

@@ -24,7 +24,7 @@ _thread = threading.local()
 def listening(tracer, recorder=None):
     """Captures what runs in the block; the default generator must come out as it went in."""
     before = _C.DefaultGeneratorState()
-    _thread.recorder, _thread.reads_offsets = recorder, False
+    _thread.recorder, _thread.reads_offsets, _thread.copies_state = recorder, False, False
     try:
         with tracer:
             yield
@@ -168,9 +168,11 @@ _COPIES = "fulgurite: (original, copy) of tensors"
 
 
 def _deepcopy(original, tensor, memo):
-    if not _C.is_trace_tensor(tensor):
+    plain = type(tensor) is torch.Tensor and not vars(tensor)
+    if not _C.is_trace_tensor(tensor) and not plain:
         return original(tensor, memo)
     if id(tensor) not in memo:
+        _thread.copies_state |= plain and not _C.is_trace_tensor(tensor)
         copies = memo.setdefault(_COPIES, [])
         memo[id(tensor)] = _C.copy_of(tensor, copies)
         copies.append((tensor, memo[id(tensor)]))
@@ -232,6 +234,12 @@ def _storage_offset(original, tensor):
 def reads_offsets():
     """Whether what this thread captured last asks where a tensor lies in its storage."""
     return _thread.reads_offsets
+
+
+def copies_state():
+    """Whether what this thread captured last copies tensors that are no arguments: which of them
+    share memory counts then."""
+    return _thread.copies_state
 
 
 def _get_rng_state(original):

@@ -28,8 +28,9 @@ at::Tensor copy_within(const at::Tensor& tensor, const Copy& other) {
 }
 
 bool share_memory(const at::Tensor& a, const at::Tensor& b) {
-  const TraceTensorImpl *x = as_trace(a), *y = as_trace(b);
-  return x && y && x->meta().is_alias_of(y->meta());
+  Tracer::State& state = *active_state();
+  const auto meta = [&](const at::Tensor& t) { return as_trace(state.to_trace(t))->meta(); };
+  return meta(a).is_alias_of(meta(b));
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ bool Tracer::State::begin_selection(const at::Tensor& index) {
   const auto& hooks = language_hooks();
   Selecting begun{index, {}, std::nullopt};
   const c10::ScalarType dtype = index.scalar_type();
-  const bool integer = isIntegralType(dtype, /*includeBool=*/false) && dtype != at::kByte;
+  // Operators take indexes of these dtypes alone.
+  const bool integer = dtype == at::kLong || dtype == at::kInt;
   if (frame || selecting || index.dim() != 0 || !integer || !as_trace(index)) return false;
   if (!hooks.indexes || !hooks.indexes(begun.place)) return false;
   begun.refusal = refusal_of(

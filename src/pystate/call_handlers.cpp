@@ -93,9 +93,7 @@ void gets_length(Recorder& recorder, const Call& call) {
 
 void identifies(Recorder& recorder, const Call& call) {
   looks(recorder, call);
-  // The memo of deepcopy() only tells one object from another, which is guarded.
-  static const std::string copying = packages().library + "copy.py";
-  if (file_of(call.at.code) == copying) return;
+  if (is_of_deepcopy(call.at.code)) return;
   refuse_identity(recorder, call.arguments, "takes the id() of a tensor among its arguments");
 }
 

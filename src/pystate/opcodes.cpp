@@ -11,6 +11,7 @@
 #include "pystate/calls.h"
 #include "pystate/containers.h"
 #include "pystate/import_opcodes.h"
+#include "pystate/packages.h"
 #include "pystate/recorder.h"
 
 namespace fulgurite::pystate {
@@ -116,7 +117,7 @@ void compare(Recorder& r, const Instruction& at) {
 // Which of its own objects the program was given may be another answer in the next call.
 void compare_identity(Recorder& r, const Instruction& at) {
   PyObject *left = at.top(1), *right = at.top();
-  if (is_atomic(left) || is_atomic(right)) return;
+  if (is_atomic(left) || is_atomic(right) || is_of_deepcopy(at.code)) return;
   for (PyObject* operand : {left, right}) r.identify(operand);
   const auto is_argument = [&](PyObject* object) {
     const Known* known = r.log.known(object);

@@ -28,6 +28,13 @@ const Packages& packages() {
   return found;
 }
 
+bool is_of_deepcopy(PyCodeObject* code) {
+  static const std::string& copying = *new std::string(packages().library + "copy.py");
+  static const std::string& parameters = *new std::string(packages().torch_nn + "parameter.py");
+  const std::string_view file = file_of(code);
+  return file == copying || file == parameters;
+}
+
 std::string_view file_of(PyCodeObject* code) {
   const char* path = PyUnicode_AsUTF8(code->co_filename);
   if (!path) PyErr_Clear();

@@ -18,6 +18,9 @@ const Packages& packages();
 // The file of a code object, in UTF-8; valid while the code object lives.
 std::string_view file_of(PyCodeObject* code);
 
+// Code of deepcopy(): it asks which objects are the same for nothing but to copy each once.
+bool is_of_deepcopy(PyCodeObject* code);
+
 inline bool is_in(std::string_view file, const std::string& directory) {
   return !directory.empty() && file.starts_with(directory);
 }

@@ -67,6 +67,7 @@ REFUSED = {
     "element of an item of a list": (lambda x, i: ROWS[i][0] * 2, "as a view"),
     "item of a list alone": (lambda x, i: (ROWS[i], x * 2)[1], "as a view"),
     "place": (lambda x, i: (x[i].storage_offset(), x * 1), "asks where a tensor lies"),
+    "short": (lambda x, i: x[i.short()] * 2, "needs the data"),
     "assigned": (assigned, "needs the data"),
     "known to Python": (lambda x, i: x[int(i)] * 2, "needs the data"),
     "by name": (lambda x, i: x.select(0, i) * 2, "needs the data"),

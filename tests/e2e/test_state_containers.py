@@ -273,6 +273,20 @@ def error_through_a_context_manager(o):
 
 
 @program(misses=1)
+def copies_of_state(o):
+    o.state = {"a": torch.zeros(3), "b": [torch.ones(3)]}
+    weight = torch.nn.Parameter(torch.ones(3))
+
+    def f(x):
+        o.copy = copy.deepcopy(o.state)
+        o.copy["a"].add_(x)
+        o.state = {"a": o.copy["a"] * 2, "b": [x * 3]}
+        return o.copy["b"][0] + copy.deepcopy(weight).detach() * x
+
+    return f
+
+
+@program(misses=1)
 def copies_of_arguments(o):
     def f(x):
         o.copy = copy.deepcopy({"x": x, "again": x})
@@ -328,6 +342,25 @@ def test_another_state_is_told():
         with pytest.raises(AssertionError):
             check(torch.ones(3))
         o.cache = kept
+
+
+def test_copies_of_state_that_begins_to_share_memory():
+    o = types.SimpleNamespace(state={"a": torch.zeros(3), "b": torch.ones(3)})
+
+    def f(x):
+        made = copy.deepcopy(o.state)
+        made["a"].add_(x)
+        o.state = {"a": made["a"] * 1, "b": made["b"] * 1}
+        return made["b"] * 2
+
+    compiled = fulgurite.jit(f)
+    for share in (False, False, True, False):
+        if share:
+            o.state["b"] = o.state["a"]
+        kept = copy.deepcopy(o.state)
+        expected = f(torch.ones(3))
+        o.state = kept
+        assert torch.equal(compiled(torch.ones(3)), expected)
 
 
 SHARING = {
