@@ -93,10 +93,12 @@ std::vector<at::Tensor> take(RegionInputs inputs) {
 }
 
 std::vector<at::Tensor> run_calls(const CompiledRegion& region, RegionInputs inputs) {
+  std::vector<at::Tensor> results = execute(region.calls, take(inputs));
+  // Nothing is to be said of an error, which is raised by now.
   TORCH_WARN_ONCE(region.name,
-                  " runs call by call: an input is not laid out as its trace says, or a call of it "
-                  "raises an error");
-  return execute(region.calls, take(inputs));
+                  " runs call by call: an input is not laid out as its trace says, or holds values "
+                  "that no kernel is made for");
+  return results;
 }
 
 void execute_region(const Instruction& instruction, Environment& env) {

@@ -168,3 +168,20 @@ def test_an_index_out_of_bounds_raises_though_nothing_is_used(found, executors):
     i[0, 2] = 9
     expected = outcome(unused, x, i)
     assert is_error(expected) and outcome(compiled, x, i) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (torch.int32, torch.tensor(float("inf"))),
+        (torch.uint8, torch.tensor(300)),
+        (torch.float16, torch.tensor(1e6)),
+        (torch.float32, torch.tensor(1e300, dtype=torch.float64)),
+    ],
+)
+def test_a_fill_that_does_not_fit(dtype, value):
+    x, mask = torch.ones(3, dtype=dtype), torch.tensor([True, False, True])
+    assert_raises_as_eager(lambda x, mask, value: (x + 0).masked_fill(mask, value), x, mask, value)
+    fitting = torch.ones_like(value)
+    compiled = fulgurite.jit(lambda x, mask, value: (x + 1).masked_fill(mask, value))
+    assert torch.equal(compiled(x, mask, fitting), (x + 1).masked_fill(mask, fitting))

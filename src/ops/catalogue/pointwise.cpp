@@ -191,6 +191,18 @@ constexpr auto chosen = elementwise_rounds(
 constexpr auto filled = elementwise_rounds(
     [](Expr x, Condition mask, Expr value) { return select(mask.value, value, x); });
 
+// ATen raises an error for a value that is out of the range of the result.
+fulgurite::Results filled_from(const RuleCall& call) {
+  const ScalarType to = call.args[0].dtype, from = call.args[2].dtype;
+  const bool wide = to == at::kDouble || (to == at::kFloat && from != at::kDouble);
+  if (from != to && from != at::kBool && !wide)
+    throw Unsupported("a value of another dtype, which may not fit");
+  const Expr x = rule_detail::in_nominal(call, call.args[0]);
+  const Expr value = rule_detail::in_nominal(call, call.args[2]);
+  const Expr mask = convert(rule_detail::in_own_dtype(call, call.args[1]), at::kBool);
+  return {select(mask, value, x)};
+}
+
 constexpr auto logit_rule = elementwise([](Expr x, std::optional<Expr> eps) {
   if (eps && !rules::is_number_below_zero(*eps)) {
     const Expr high = 1.0 - *eps;
@@ -322,7 +334,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&masked_fill_number>},
     {.op = "masked_fill.Tensor",
      .doc = "a 0-dim tensor where the mask holds, else x",
-     .pointwise = filled,
+     .pointwise = {&filled_from, ComputesIn::Result, true},
      .meta = rule<&masked_fill>},
     {.op = "abs",
      .doc = "the absolute value",
