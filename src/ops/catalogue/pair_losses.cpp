@@ -101,7 +101,7 @@ Scalar binary_cross_entropy_with_logits(const RuleCall& call) {
 
 Scalar mse_gradient(const ElementCall& call, const Place& place) {
   const Pair p = pair_of(call, place, 3);
-  return 2.0 * (p.x - p.target) * p.grad;
+  return (p.x - p.target) * p.grad * 2.0;  // twice a difference may be out of range
 }
 
 Scalar smooth_l1_gradient(const ElementCall& call, const Place& place) {
