@@ -185,7 +185,7 @@ void bind_questions(nb::module_& m) {
         for (const auto& [original, copy] : others) copies.push_back({original, copy});
         return copy_of(tensor, copies);
       },
-      nb::arg("tensor"), nb::arg("others"),
+      nb::arg("tensor"), nb::arg("others") = std::vector<std::pair<at::Tensor, at::Tensor>>(),
       "copy.deepcopy of a traced tensor, after those of (original, copy).");
   m.def("refuse", [](const std::string& what, const std::string& instead) {
     if (Tracer* tracer = Tracer::active()) tracer->refuse(what, instead);
