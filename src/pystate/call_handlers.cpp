@@ -173,10 +173,9 @@ void gets_slot(Recorder& recorder, const Call& call) {
 }
 
 void gets_type(Recorder& recorder, const Call& call) {
-  static PyObject* const stand_in = interned("_fulgurite_stands_for");
   if (call.arguments.size() != 1) return makes(recorder, call);
   PyObject* object = call.arguments[0];
-  if (PyObject* what = type_lookup(Py_TYPE(object), stand_in))
+  if (PyObject* what = what_it_stands_for(object))
     recorder.impure(Impure::Unreviewed,
                     fmt::format("asks for the type of {}", PyUnicode_AsUTF8(what)));
   read_specials(recorder, object);

@@ -86,10 +86,9 @@ class Fetching {
 
   // All of `root`, which the fact finds, or nothing.
   std::optional<Facts::Fetched> take(PyObject* root, int found, PyObject* tensor) {
-    if (is_tensor(root) ? !is_free(root)
-                        : !is_plain_container(root) || !read_parts(root, parts_, {}))
+    if (!is_free(root)) return std::nullopt;
+    if (!is_tensor(root) && (!is_plain_container(root) || !read_parts(root, parts_, {})))
       return std::nullopt;
-    if (!is_tensor(root) && !is_free(root)) return std::nullopt;
     for (PyObject* object : taken_) forget(object);
     for (auto& [part, path] : tensors_) facts_.fetched_parts_[part] = {found, std::move(path)};
     Fact& fact = facts_.facts[static_cast<size_t>(found)];

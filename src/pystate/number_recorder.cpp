@@ -23,14 +23,14 @@ bool is_setter_of_modules(PyObject* setter) {
 }
 
 // Whether loading an item, or storing it, runs no code of the program.
-bool is_plain_container(PyObject* container) {
+bool has_plain_items(PyObject* container) {
   return PyDict_CheckExact(container) || PyList_CheckExact(container);
 }
 
 // Whether storing runs no code that could look at the value.
 bool stores_plainly(const Instruction& at) {
   static PyObject* const setter_name = interned("__setattr__");
-  if (at.opcode == STORE_SUBSCR) return is_plain_container(at.top(1));
+  if (at.opcode == STORE_SUBSCR) return has_plain_items(at.top(1));
   if (at.opcode != STORE_ATTR) return true;
   PyTypeObject* type = Py_TYPE(at.top());
   PyObject* descriptor = type_lookup(type, at.name(at.argument));
@@ -84,7 +84,7 @@ void NumberRecorder::load(Recorder& recorder, const Instruction& at, const Numbe
   Log& log = recorder.log;
   // One that an exception left.
   if (const Place old = find(at.frame, use); old != running_.end()) running_.erase(old);
-  log.number_only = at.opcode != BINARY_SUBSCR || is_plain_container(at.top(1));
+  log.number_only = at.opcode != BINARY_SUBSCR || has_plain_items(at.top(1));
   log.number_place = kUnknown;
   pystate::observe(recorder, at);
   log.number_only = false;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "pystate/facts.h"
+#include "pystate/interpreter.h"
 #include "pystate/values.h"
 
 namespace fulgurite::pystate {
@@ -31,11 +32,13 @@ bool is_finite_number(PyObject* object) {
          (PyFloat_CheckExact(object) && std::isfinite(PyFloat_AS_DOUBLE(object)));
 }
 
-bool is_number_of_run(PyObject* object) {
+PyObject* what_it_stands_for(PyObject* object) {
   static PyObject* const mark = interned("_fulgurite_stands_for");
   PyTypeObject* type = Py_TYPE(object);
-  return is_heap_type(type) && PyDict_GetItemWithError(type->tp_dict, mark);
+  return is_heap_type(type) ? type_lookup(type, mark) : nullptr;
 }
+
+bool is_number_of_run(PyObject* object) { return what_it_stands_for(object); }
 
 Ref tensor_of_number(PyObject* number) {
   return Ref::steal(PyObject_CallMethod(number, "value", nullptr));

@@ -38,6 +38,8 @@ bool is_finite_number(PyObject* object);
 // A number that stands for one in a tensor of the run (python/fulgurite/_numbers.py), and the
 // tensor; empty with a Python error set where it cannot be had.
 bool is_number_of_run(PyObject* object);
+// What an object that the capture gave to the program stands for, in words; null for others.
+PyObject* what_it_stands_for(PyObject* object);
 Ref tensor_of_number(PyObject* number);
 
 // Empty with a Python error set where Python raises one.
