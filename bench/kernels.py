@@ -40,7 +40,8 @@ STREAMS = {
 @dataclass(frozen=True)
 class Row:
     """inputs: of as many rows as fit, of WIDTH columns; "w" is one row, "c" one column, "t" a
-    transposed matrix, "8" are bytes. narrow: is measured in bfloat16 too."""
+    transposed matrix, "8" are bytes, "p" is as "x" without negative ones. narrow: is measured in
+    bfloat16 too."""
 
     inputs: str
     stream: str
@@ -83,6 +84,8 @@ def make(kind: str, log2: int, dtype: torch.dtype) -> torch.Tensor:
     rows = (1 << log2) // WIDTH
     if kind == "8":
         return torch.randint(-127, 128, (rows, WIDTH), dtype=torch.int8)
+    if kind == "p":
+        return torch.rand(rows, WIDTH).mul_(8 if dtype == torch.int64 else 1).add_(1).to(dtype)
     shapes = {"x": (rows, WIDTH), "w": (WIDTH,), "c": (rows, 1), "t": (WIDTH, rows)}
     return torch.rand(shapes[kind]).sub_(0.5).to(dtype)
 

@@ -8,9 +8,11 @@
 #include "base/error.h"
 #include "bindings/areas.h"
 #include "bindings/tensor_caster.h"
+#include "codegen/jit/cpu_target.h"
 #include "codegen/loops/bind.h"
 #include "codegen/loops/lower.h"
 #include "codegen/loops/print_cpu.h"
+#include "executors/fused_cpu/cost.h"
 #include "ops/catalogue.h"
 
 namespace nb = nanobind;
@@ -39,6 +41,14 @@ BoundProgram lower(const Trace& trace) {
   BoundProgram bound{std::get<LoopProgram>(std::move(made)), {}};
   for (ValueId id : trace.outputs) bound.outputs.push_back(type_of(trace, id));
   return bound;
+}
+
+// (as one kernel, by ATen call by call), in nanoseconds.
+nb::tuple estimates(const Trace& trace) {
+  double apart = 0;
+  for (const Call& call : trace.calls) apart += aten_nanoseconds(trace, call);
+  return nb::make_tuple(kernel_nanoseconds(lower(trace).program, default_target().vector_bytes),
+                        apart);
 }
 
 // "pointwise", "row", "move", "draw" or "element"; "" for a record without a rule.
@@ -116,6 +126,8 @@ void bind_loops(nb::module_& m) {
       "rules", &rules,
       "(operator, \"pointwise\", \"row\", \"move\" or \"element\", jumps) of each record with "
       "a rule.");
+  loops.def("estimates", &estimates, nb::arg("trace"),
+            "About how many nanoseconds the whole trace takes as one kernel, and by ATen.");
   loops.def("lower", &lower, nb::arg("trace"),
             "The whole trace as one loop program; raises Unsupported, with the reason.");
 }

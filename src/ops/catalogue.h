@@ -59,6 +59,9 @@ struct OpRecord {
   Parts parts = nullptr;      // as other calls, of which loops can be made
   DrawRule draw{};            // what it computes of random numbers for each element
   MetaRule meta{};            // where torch's own meta kernel is in Python
+  // Nanoseconds that ATen's kernel takes for an element of f32, where it is slower than what it
+  // computes lets expect; measured by bench.costs.
+  float aten_each = 0;
 };
 
 // Compile-time checks of a family's records.

@@ -1,5 +1,6 @@
 #include "ops/facts.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 
@@ -162,6 +163,11 @@ bool draws(const Call& call) {
   for (int i : facts.draws_when)
     if (!may_be_on(call.args.at(i))) return false;
   return true;
+}
+
+bool gives_view(const Call& call) {
+  if (!call.op.aten || !facts_of(*call.op.aten).is_view || draws(call)) return false;
+  return std::ranges::all_of(call.body, gives_view);
 }
 
 namespace {

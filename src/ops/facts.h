@@ -36,6 +36,10 @@ c10::SmallVector<int, 2> written_args(const Call& call);
 // Whether this very call draws random numbers (dropout only when training), itself or in its body.
 bool draws(const Call& call);
 
+// Whether the results of this very call share memory with its arguments (those of to, contiguous
+// and reshape only where nothing is copied; dropout's where it hands back its argument).
+bool gives_view(const Call& call);
+
 // Draws from a generator, and has no other effect.
 bool only_draws(const Call& call);
 

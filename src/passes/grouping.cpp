@@ -15,8 +15,13 @@ namespace {
 // Every attempt to add a call looks at the whole region.
 constexpr size_t kMostCalls = 64;
 
-// A kernel of one call alone has to be compiled for what it gains.
-constexpr double kWorthCompiling = 0.9;
+// A kernel of one call alone has to be compiled for what it gains: a share of the call, or so many
+// nanoseconds that a few hundred runs pay for it.
+constexpr double kWorthCompiling = 0.9, kMuch = 5e4, kSurely = 0.97;
+
+bool gains(double as_one, double apart) {
+  return as_one < kWorthCompiling * apart || (as_one < kSurely * apart && apart - as_one > kMuch);
+}
 
 // Estimates that differ by less are the same.
 constexpr double kSame = 1.01;
@@ -44,8 +49,7 @@ Grouping::Grouping(const Trace& trace, const Executor& executor, std::vector<Dec
       if (!is_made[id]) maker_[id] = i;
       is_made[id] = true;
     });
-    // Dropout may hand back its argument, but not where it draws.
-    is_view_.push_back(call.op.aten && facts_of(*call.op.aten).is_view && !draws(call));
+    is_view_.push_back(gives_view(call));
   }
   for (ValueId id : trace.outputs) is_output_[id] = true;
   run();
@@ -88,7 +92,7 @@ void Grouping::add(int32_t i, int32_t segment, bool fusable) {
     unit.apart = alone.apart;
     unit.as_one = alone.together;
     unit.refusal = std::move(alone.refusal);
-    unit.is_region = unit.refusal.empty() && unit.as_one < kWorthCompiling * unit.apart;
+    unit.is_region = unit.refusal.empty() && gains(unit.as_one, unit.apart);
   }
   units_.push_back(std::move(unit));
   unit_of_.push_back(i);
@@ -169,7 +173,7 @@ void Grouping::keep_what_gains() {
     if (unit.members.empty() || !unit.fusable) continue;
     const int64_t count = computing(unit.members);
     if (count == 1) {
-      unit.is_region = unit.refusal.empty() && unit.as_one < kWorthCompiling * unit.apart;
+      unit.is_region = unit.refusal.empty() && gains(unit.as_one, unit.apart);
       note_alone(unit);
     }
     if (!unit.is_region && unit.members.size() > 1) dissolve(unit);

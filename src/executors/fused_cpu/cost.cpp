@@ -11,6 +11,7 @@
 #include "codegen/loops/lower.h"
 #include "codegen/loops/prelude/prelude.h"
 #include "codegen/loops/region.h"
+#include "executors/fused_cpu/memory_time.h"
 #include "ops/catalogue.h"
 #include "ops/facts.h"
 
@@ -18,13 +19,17 @@ namespace fulgurite {
 namespace {
 
 // Nanoseconds.
-constexpr double kKernelCall = 300, kAtenCall = 900;
-constexpr double kPerByte = 0.02;                // of what no more is known about
-constexpr double kByLanes = 10;                  // a function of the C library, lane by lane
-constexpr double kScattered = 0.6;               // an element read where an index says
-constexpr double kScatteredByLanes = 1.9;        // the same without instructions for it
-constexpr double kOurWord = 0.3, kAtenWord = 3;  // of a generator
-constexpr double kRunning = 1.2;                 // an addition that waits for the one before
+constexpr double kKernelCall = 300, kAtenCall = 1000, kAtenReduction = 700;
+constexpr double kPerByte = 0.02;                       // of what no more is known about
+constexpr double kByLanes = 10;                         // a function of the C library, lane by lane
+constexpr double kScattered = 0.6;                      // an element read where an index says
+constexpr double kScatteredByLanes = 1.9;               // the same without instructions for it
+constexpr double kOurWord = 0.3, kAtenWord = 3;         // of a generator
+constexpr double kRunning = 0.85, kAtenRunning = 0.95;  // an addition that waits for the last
+// Of an element of a half or bfloat16 in memory: an access.
+constexpr double kNarrow = 0.025, kAtenNarrow = 0.08;
+constexpr double kAtenLong = 0.25;        // of an integer of 8 bytes, which ATen has no vectors for
+constexpr double kNarrowUnderMask = 0.1;  // one that may lie outside of its tensor
 
 // Of one element in f32, in our vectors and in ATen's.
 struct FunctionCost {
@@ -43,7 +48,7 @@ FunctionCost cost_of(Function f) {
     case Function::exp:
     case Function::exp2:
     case Function::exp_negative:
-      return {0.2, 0.3};
+      return {0.2, 0.45};
     case Function::expm1:
       return {0.26, 0.1};
     case Function::sigmoid:
@@ -155,40 +160,10 @@ class Counts {
   int32_t passes_ = 0;
 };
 
-int64_t bytes_of(const LoopProgram& program, const Access& access) {
-  auto bytes = static_cast<int64_t>(c10::elementSize(access.dtype));
-  for (int32_t d = 0; d < program.rank(); ++d)
-    if (access.strides[d] != 0) bytes *= program.sizes[d];
-  return bytes;
-}
-
-// By how large the largest tensor is, which is the same for a region and its parts: that they move
-// less apart does not make their memory any nearer.
-double memory_nanoseconds(const LoopProgram& program) {
-  constexpr int64_t kNear = int64_t{1} << 20, kFar = int64_t{24} << 20;
-  constexpr int64_t kUsual = 3;  // tensors of a call
-  int64_t largest = 0;
-  for (const Access& load : program.loads)
-    if (load.buffer < program.first_drawn()) largest = std::max(largest, bytes_of(program, load));
-  for (const Store& store : program.stores)
-    largest = std::max(largest, bytes_of(program, store.access));
-  const double rate = largest <= kNear / kUsual ? 0.015 : largest <= kFar / kUsual ? 0.03 : 0.1;
-  return static_cast<double>(program.bytes()) * rate;
-}
-
-bool is_narrow(const LoopProgram& program) {
-  const auto narrow = [](const Access& access) { return is_narrow_float(access.dtype); };
-  return std::ranges::any_of(program.loads, narrow) ||
-         std::ranges::any_of(program.stores, [&](const Store& s) { return narrow(s.access); });
-}
-
-// One that goes to another line of memory for each lane.
-double strided_nanoseconds(const LoopProgram& program, const Access& access, double places) {
-  constexpr int64_t kShort = 4;
-  const int64_t stride = std::abs(access.strides[program.lane_dimension()]);
-  if (stride <= 1) return 0;
-  if (stride <= kShort) return 0.1 * places;
-  return (program.bytes() <= int64_t{1} << 20 ? 0.6 : 10) * places;
+int64_t narrow_accesses(const LoopProgram& program) {
+  const auto is_narrow = [](const Access& access) { return is_narrow_float(access.dtype); };
+  return std::ranges::count_if(program.loads, is_narrow) +
+         std::ranges::count_if(program.stores, is_narrow, &Store::access);
 }
 
 double of_statement(const LoopProgram& program, const Counts& counts, int32_t i, int vector_bytes) {
@@ -203,7 +178,9 @@ double of_statement(const LoopProgram& program, const Counts& counts, int32_t i,
     case Prim::Load:
       if (counts.is_scattered(i))
         return vectors_of(program, vector_bytes).sixteens() ? kScattered : kScatteredByLanes;
-      return (node.args[1] >= 0 ? 0.03 : 0.01) * width;
+      if (is_narrow_float(program.loads[node.at].dtype))
+        return node.args[1] >= 0 ? kNarrowUnderMask : kNarrow;
+      return (node.args[1] >= 0 ? 0.035 : 0.01) * width;
     case Prim::RunningSum:
     case Prim::RunningProduct:
       return program.columns ? 0.03 * width : kRunning;
@@ -229,7 +206,7 @@ double of_statement_in_aten(const LoopProgram& program, const Counts& counts, in
   const double width = is_wide(node.dtype) ? 2.5 : 1;
   if (node.prim == Prim::Call) return cost_of(static_cast<Function>(node.at)).aten * width;
   if (counts.is_scattered(i)) return kScattered;
-  if (is_running(node.prim)) return kRunning;
+  if (is_running(node.prim)) return kAtenRunning;
   if (node.prim == Prim::Div || node.prim == Prim::Rem)
     return c10::isFloatingType(node.dtype) ? 0.08 * width : width;
   return 0;
@@ -250,10 +227,19 @@ bool finds_extremes(const LoopProgram& program) {
   });
 }
 
+// How many tensors of integers of 8 bytes are computed with.
+int64_t computed_integers(const LoopProgram& program) {
+  const auto moves = [&](const Store& store) {
+    return program.statements[store.statement].prim == Prim::Load;
+  };
+  if (std::ranges::all_of(program.stores, moves)) return 0;
+  return std::ranges::count(program.loads, c10::ScalarType::Long, &Access::dtype);
+}
+
 // Whole vectors and parts of them; of columns, those that lie side by side.
 double loop_nanoseconds(const LoopProgram& program, const Counts& counts, int vector_bytes) {
   const int lanes = vectors_of(program, vector_bytes).lanes;
-  const bool narrow = is_narrow(program);
+  const bool narrow = narrow_accesses(program) > 0;
   if (program.columns) {
     constexpr int kVectors = 4;
     const int64_t columns = program.sizes[program.kept() - 1];
@@ -276,33 +262,28 @@ double loop_nanoseconds(const LoopProgram& program, const Counts& counts, int ve
 }
 
 double aten_loop_nanoseconds(const LoopProgram& program, const Counts& counts) {
-  if (finds_places(program)) return 0.8 * counts.all();
-  if (program.reduced && !program.columns)
-    return counts.rows() * (counts.passes() > 1 ? 20 : 3) +
-           (finds_extremes(program) ? 0.01 * counts.all() : 0);
-  if (!program.reduced && program.rank() > 1)
-    return counts.rows() * 3 + (is_narrow(program) ? 0.1 * counts.all() : 0);
-  return 0;
+  const bool narrow = narrow_accesses(program) > 0;
+  if (finds_places(program)) return (narrow ? 3.5 : 0.8) * counts.all();
+  if (program.columns) return kAtenReduction + 0.1 * counts.all();
+  if (program.reduced)
+    return kAtenReduction + counts.rows() * (counts.passes() > 1 ? 20 : 3) + 0.012 * counts.all() +
+           (finds_extremes(program) ? (narrow ? 0.2 : 0.01) * counts.all() : 0);
+  return program.rank() > 1 ? counts.rows() * 3 : 0;
 }
 
-// Elements in another order and nothing else, which ATen has a kernel for.
-bool only_moves(const LoopProgram& program) {
-  return program.loads.size() == 1 && program.stores.size() == 1 && program.reductions.empty() &&
-         program.loads[0].dtype == program.stores[0].access.dtype &&
-         program.statements[program.stores[0].statement].prim == Prim::Load;
+// A core computes while it waits for memory, but not all of that time.
+double overlapped(double moved, double computed) {
+  constexpr double kBesides = 0.25;
+  return std::max(moved, computed) + kBesides * std::min(moved, computed);
 }
 
-double strides_nanoseconds(const LoopProgram& program, double places) {
-  double total = 0;
-  for (const Access& load : program.loads) total += strided_nanoseconds(program, load, places);
-  for (const Store& store : program.stores)
-    if (!store.per_row) total += strided_nanoseconds(program, store.access, places);
-  return total;
+const OpRecord* record_of(const Call& call) {
+  return call.op.aten ? find_record(*call.op.aten) : nullptr;
 }
 
 // The record of an operator with a kernel of ATen's for each order of the channels; else null.
 const OpRecord* reduced_by_channel(const Call& call) {
-  const OpRecord* record = call.op.aten ? find_record(*call.op.aten) : nullptr;
+  const OpRecord* record = record_of(call);
   if (!record || !record->row || !reduces_rows(call, *record)) return nullptr;
   const Reduces dims = record->row.reduces;
   return dims == Reduces::Batch || dims == Reduces::Groups ? record : nullptr;
@@ -323,11 +304,20 @@ double aten_kernel_nanoseconds(const Trace& trace, const Call& call, const LoopP
   double computed = 0;
   for (int32_t i = 0; i < program.statements.size(); ++i)
     computed += of_statement_in_aten(program, counts, i) * counts.fewest(i);
-  double strided = strides_nanoseconds(program, counts.all());
-  if (reduced_by_channel(call)) strided = batch_nanoseconds(trace, call);
-  if (only_moves(program)) strided = std::min(strided, 0.5 * counts.all());
+  if (const OpRecord* record = record_of(call))
+    computed = std::max(computed, record->aten_each * counts.all());
+  computed += kAtenLong * static_cast<double>(computed_integers(program)) * counts.all();
+  const int64_t narrow = narrow_accesses(program);
+  if (program.reduced)
+    computed += (narrow ? 0.09 : 0) * counts.all();
+  else
+    computed += kAtenNarrow * static_cast<double>(narrow) * counts.all();
+  if (program.reduced && !program.columns && counts.passes() > 1) computed += 0.2 * counts.all();
+  const double strided =
+      reduced_by_channel(call) ? batch_nanoseconds(trace, call) : aten_strides_nanoseconds(program);
   return kAtenWord * static_cast<double>(program.drawn_words()) +
-         std::max(memory_nanoseconds(program), computed) + strided +
+         fresh_memory_nanoseconds(program) +
+         overlapped(aten_memory_nanoseconds(program), computed) + strided +
          aten_loop_nanoseconds(program, counts);
 }
 
@@ -342,10 +332,11 @@ double kernel_nanoseconds(const LoopProgram& program, int vector_bytes) {
   double computed = 0;
   for (int32_t i = 0; i < program.statements.size(); ++i)
     computed += of_statement(program, counts, i, vector_bytes) * counts.computed(i);
+  for (const Store& store : program.stores)
+    if (is_narrow_float(store.access.dtype) && !store.per_row) computed += kNarrow * counts.all();
   return kKernelCall + kOurWord * static_cast<double>(program.drawn_words()) +
-         std::max(memory_nanoseconds(program), computed) +
-         strides_nanoseconds(program, counts.all()) +
-         loop_nanoseconds(program, counts, vector_bytes);
+         fresh_memory_nanoseconds(program) + overlapped(memory_nanoseconds(program), computed) +
+         strides_nanoseconds(program) + loop_nanoseconds(program, counts, vector_bytes);
 }
 
 std::string refuse_on_cores(const LoopProgram& program) {
@@ -358,7 +349,7 @@ std::string refuse_on_cores(const LoopProgram& program) {
 }
 
 double aten_nanoseconds(const Trace& trace, const Call& call, const LoopProgram* program) {
-  if (call.op.aten && facts_of(*call.op.aten).is_view && !draws(call)) return 0;
+  if (gives_view(call)) return 0;
   if (!call.body.empty() && !(program && !program->drawn.empty())) {
     double total = 0;
     for (const Call& inner : call.body) total += aten_nanoseconds(trace, inner);

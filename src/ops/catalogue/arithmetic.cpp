@@ -68,8 +68,14 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "sgn", .doc = "-1, 0 or 1", .pointwise = sign},
     {.op = "sign", .doc = "-1, 0 or 1", .pointwise = sign},
     {.op = "signbit", .doc = "the sign bit", .pointwise = tests(calls<&is_negative>)},
-    {.op = "copysign.Tensor", .doc = "|x| with the sign of y", .pointwise = copied_sign},
-    {.op = "copysign.Scalar", .doc = "|x| with the sign of a number", .pointwise = copied_sign},
+    {.op = "copysign.Tensor",
+     .doc = "|x| with the sign of y",
+     .pointwise = copied_sign,
+     .aten_each = 0.25},
+    {.op = "copysign.Scalar",
+     .doc = "|x| with the sign of a number",
+     .pointwise = copied_sign,
+     .aten_each = 0.25},
     {.op = "maximum",
      .doc = "the larger of x and y, or NaN",
      .pointwise = elementwise_rounds(calls<&maximum>)},
@@ -81,13 +87,15 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .pointwise = elementwise_rounds([](Scalar x, Scalar y) {
        if (!x.is_float()) return maximum(x, y);
        return select(is_nan(x), y, select(y > x, y, x));
-     })},
+     }),
+     .aten_each = 1.8},
     {.op = "fmin",
      .doc = "the smaller of x and y that is a number",
      .pointwise = elementwise_rounds([](Scalar x, Scalar y) {
        if (!x.is_float()) return minimum(x, y);
        return select(is_nan(x), y, select(y < x, y, x));
-     })},
+     }),
+     .aten_each = 1.8},
     {.op = "clamp", .doc = "x within bounds", .pointwise = within},
     {.op = "clamp.Tensor", .doc = "x within bounds", .pointwise = within},
     {.op = "clamp_min", .doc = "at least a number", .pointwise = at_least},
@@ -112,7 +120,8 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .doc = "the step function, with a value at 0",
      .pointwise = elementwise_jumps([](Scalar x, Scalar at_zero) {
        return select(x == 0, at_zero, convert(x > 0, x.dtype()));
-     })},
+     }),
+     .aten_each = 0.8},
     {.op = "hypot", .doc = "sqrt(x * x + y * y)", .pointwise = elementwise([](Scalar x, Scalar y) {
                                                     return call(Function::hypot, x, y);
                                                   })},
@@ -132,12 +141,30 @@ constexpr auto records = checked(std::to_array<OpRecord>({
        const Scalar m = maximum(x, y);
        return select(is_infinite(x) & (x == y), x, m + log1p(exp(-magnitude(x - y))));
      })},
-    {.op = "xlogy.Tensor", .doc = "x * log(y), 0 where x is 0", .pointwise = x_log_y},
-    {.op = "xlogy.Scalar_Self", .doc = "the same of a number", .pointwise = x_log_y},
-    {.op = "xlogy.Scalar_Other", .doc = "the same of a number", .pointwise = x_log_y},
-    {.op = "special_xlog1py", .doc = "x * log1p(y), 0 where x is 0", .pointwise = x_log1p_y},
-    {.op = "special_xlog1py.self_scalar", .doc = "of a number", .pointwise = x_log1p_y},
-    {.op = "special_xlog1py.other_scalar", .doc = "of a number", .pointwise = x_log1p_y},
+    {.op = "xlogy.Tensor",
+     .doc = "x * log(y), 0 where x is 0",
+     .pointwise = x_log_y,
+     .aten_each = 3},
+    {.op = "xlogy.Scalar_Self",
+     .doc = "the same of a number",
+     .pointwise = x_log_y,
+     .aten_each = 3},
+    {.op = "xlogy.Scalar_Other",
+     .doc = "the same of a number",
+     .pointwise = x_log_y,
+     .aten_each = 3},
+    {.op = "special_xlog1py",
+     .doc = "x * log1p(y), 0 where x is 0",
+     .pointwise = x_log1p_y,
+     .aten_each = 5},
+    {.op = "special_xlog1py.self_scalar",
+     .doc = "of a number",
+     .pointwise = x_log1p_y,
+     .aten_each = 5},
+    {.op = "special_xlog1py.other_scalar",
+     .doc = "of a number",
+     .pointwise = x_log1p_y,
+     .aten_each = 5},
 
     {.op = "eq.Tensor", .doc = "x == y", .pointwise = equal},
     {.op = "eq.Scalar", .doc = "x == number", .pointwise = equal},

@@ -36,8 +36,14 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "replication_pad1d", .doc = "its border around it", .element = {&rules::replicated}},
     {.op = "replication_pad2d", .doc = "its border around it", .element = {&rules::replicated}},
     {.op = "replication_pad3d", .doc = "its border around it", .element = {&rules::replicated}},
-    {.op = "tril", .doc = "zeros above a diagonal", .element = {&rules::lower_triangle}},
-    {.op = "triu", .doc = "zeros below a diagonal", .element = {&rules::upper_triangle}},
+    {.op = "tril",
+     .doc = "zeros above a diagonal",
+     .element = {&rules::lower_triangle},
+     .aten_each = 0.3},
+    {.op = "triu",
+     .doc = "zeros below a diagonal",
+     .element = {&rules::upper_triangle},
+     .aten_each = 0.3},
 }));
 
 }  // namespace

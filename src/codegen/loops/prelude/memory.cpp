@@ -86,8 +86,17 @@ template <class T> INL void unstage(T* to, long stride, const T* from, long n) {
   for (long j = 0; j < n; j++) to[j * stride] = from[j];
 }
 )"},
-    {"strided_load", "", R"(
+    {"reversed", "", R"(
+template <class T, T... i> struct Lanes {
+  template <class V> INLINE static V reversed(V x) {
+    return __builtin_shufflevector(x, x, (L - 1 - i)...);
+  }
+};
+template <class V> INL V reversed(V x) { return __make_integer_seq<Lanes, int, L>::reversed(x); }
+)"},
+    {"strided_load", "reversed", R"(
 template <class T> INL auto load(const T* p, long stride) {
+  if (stride == -1) return reversed(load(p - (L - 1)));
   T row[L];
 #pragma clang loop unroll(full)
   for (int j = 0; j < L; j++) row[j] = p[j * stride];
@@ -234,13 +243,21 @@ template <class T> INL auto load_where(const T* p, long stride, mask guard) {
      1},
     {"running_sum", "", R"(
 template <class T, class V> INL V running_sum(T& sum, V x) {
-  for (int j = 0; j < L; j++) x[j] = sum += x[j];
+  T row[L];
+  __builtin_memcpy(row, &x, sizeof(row));
+#pragma clang loop unroll(full)
+  for (int j = 0; j < L; j++) row[j] = sum += row[j];
+  __builtin_memcpy(&x, row, sizeof(row));
   return x;
 }
 )"},
     {"running_product", "", R"(
 template <class T, class V> INL V running_product(T& product, V x) {
-  for (int j = 0; j < L; j++) x[j] = product *= x[j];
+  T row[L];
+  __builtin_memcpy(row, &x, sizeof(row));
+#pragma clang loop unroll(full)
+  for (int j = 0; j < L; j++) row[j] = product *= row[j];
+  __builtin_memcpy(&x, row, sizeof(row));
   return x;
 }
 )"},
