@@ -16,6 +16,8 @@ from fulgurite._C import (  # noqa: E402
     Unsupported,
     UserError,
     __version__,
+    empty_cache,
+    memory_stats,
 )
 from fulgurite._executors import get_all_executors, get_executor  # noqa: E402
 from fulgurite._inspect import (  # noqa: E402
@@ -55,6 +57,7 @@ __all__ = [
     "examine",
     "compile_data",
     "compile_stats",
+    "empty_cache",
     "get_all_executors",
     "get_executor",
     "jit",
@@ -64,6 +67,7 @@ __all__ = [
     "last_recompile_reason",
     "last_traces",
     "load",
+    "memory_stats",
     "replace_trace",
     "restore_trace",
     "with_text",

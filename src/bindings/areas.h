@@ -20,5 +20,6 @@ void bind_custom(nanobind::module_& m);
 void bind_jit(nanobind::module_& m);
 void bind_codegen(nanobind::module_& m);
 void bind_loops(nanobind::module_& m);
+void bind_memory(nanobind::module_& m);
 
 }  // namespace fulgurite

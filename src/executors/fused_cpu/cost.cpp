@@ -266,7 +266,7 @@ double aten_loop_nanoseconds(const LoopProgram& program, const Counts& counts) {
   if (finds_places(program)) return (narrow ? 3.5 : 0.8) * counts.all();
   if (program.columns) return kAtenReduction + 0.1 * counts.all();
   if (program.reduced)
-    return kAtenReduction + counts.rows() * (counts.passes() > 1 ? 20 : 3) + 0.012 * counts.all() +
+    return kAtenReduction + counts.rows() * (counts.passes() > 1 ? 20 : 3) +
            (finds_extremes(program) ? (narrow ? 0.2 : 0.01) * counts.all() : 0);
   return program.rank() > 1 ? counts.rows() * 3 : 0;
 }

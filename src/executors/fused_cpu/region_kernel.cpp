@@ -19,6 +19,7 @@
 #include "executors/fused_cpu/run_kernel.h"
 #include "executors/fused_cpu/timing.h"
 #include "ir/print.h"
+#include "torch/kept_memory.h"
 
 namespace fulgurite {
 namespace {
@@ -61,7 +62,11 @@ std::string declaration_of(const std::string& symbol) {
 }
 
 at::Tensor new_tensor(const TensorType& type) {
-  return at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype);
+  const int64_t bytes = numel(type) * static_cast<int64_t>(c10::elementSize(type.dtype));
+  if (bytes < kBytesOfKept)
+    return at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype);
+  return at::detail::empty_strided_generic(type.sizes, type.strides, &keeping_allocator(),
+                                           c10::DispatchKeySet(c10::DispatchKey::CPU), type.dtype);
 }
 
 // Nobody else sees the tensor or its memory, and a new one would be just so.

@@ -1,0 +1,158 @@
+"""The memory of large results is kept for the next ones, and nobody notices."""
+
+import pickle
+import threading
+
+import pytest
+import torch
+
+import fulgurite
+from tests.e2e.python_process import run_code
+
+LARGE = 9 << 20  # elements of f32: 36 MiB
+
+
+def double(x):
+    return x * 2 + 1
+
+
+@pytest.fixture
+def compiled():
+    fulgurite.empty_cache()
+    yield fulgurite.jit(double)
+    fulgurite.empty_cache()
+
+
+def test_memory_of_a_result_is_used_again(compiled):
+    x = torch.rand(LARGE)
+    before = fulgurite.memory_stats()
+    first = compiled(x)
+    address = first.data_ptr()
+    assert fulgurite.memory_stats()["in_use"] - before["in_use"] >= first.nbytes
+    del first
+    kept = fulgurite.memory_stats()
+    assert kept["kept"] >= 4 * LARGE and kept["in_use"] == before["in_use"]
+    second = compiled(x)
+    assert second.data_ptr() == address
+    assert fulgurite.memory_stats()["reused"] == before["reused"] + 1
+    assert torch.equal(second, double(x))
+
+
+def test_results_that_are_alive_keep_their_memory(compiled):
+    results = [compiled(torch.full((LARGE,), float(i))) for i in range(4)]
+    assert len({r.data_ptr() for r in results}) == 4
+    assert all(bool((r == 2 * i + 1).all()) for i, r in enumerate(results))
+
+
+def test_a_view_and_an_array_keep_it_too(compiled):
+    row = compiled(torch.ones(2, LARGE))[1]
+    array = compiled(torch.zeros(LARGE)).numpy()
+    for value in range(3):
+        compiled(torch.full((2, LARGE), 7.0 + value))
+        compiled(torch.full((LARGE,), 7.0 + value))
+    assert bool((row == 3).all()) and bool((array == 1).all())
+
+
+def test_small_results_are_not_kept(compiled):
+    before = fulgurite.memory_stats()
+    compiled(torch.rand(1000))
+    assert fulgurite.memory_stats() == before
+
+
+def test_a_result_of_another_size_does_not_waste_much(compiled):
+    del_me = compiled(torch.rand(4 * LARGE))
+    del del_me
+    mapped = fulgurite.memory_stats()["mapped"]
+    small = compiled(torch.rand(LARGE))
+    assert fulgurite.memory_stats()["mapped"] == mapped + 1
+    del small
+
+
+def test_no_more_is_kept_than_was_in_use_at_once():
+    compiled = fulgurite.jit(double)
+    for i in range(12):
+        compiled(torch.rand(LARGE + i * LARGE // 3))
+        stats = fulgurite.memory_stats()
+        assert stats["kept"] <= stats["peak"]
+
+
+def test_empty_cache_says_how_much_it_gave_back(compiled):
+    compiled(torch.rand(LARGE))
+    kept = fulgurite.memory_stats()["kept"]
+    assert kept >= 4 * LARGE
+    assert fulgurite.empty_cache() == kept
+    assert fulgurite.memory_stats()["kept"] == 0
+    assert fulgurite.empty_cache() == 0
+
+
+def test_results_are_resized_shared_copied_and_pickled(compiled):
+    x = torch.rand(LARGE)
+    expected = double(x)
+    grown = compiled(x).resize_(LARGE + 5)
+    assert torch.equal(grown[:LARGE], expected)
+    shrunk = compiled(x)
+    shrunk.untyped_storage().resize_(400)
+    assert torch.equal(shrunk[:100], expected[:100])
+    emptied = compiled(x)
+    emptied.untyped_storage().resize_(0)
+    shared = compiled(x).share_memory_()
+    assert shared.is_shared() and torch.equal(shared, expected)
+    assert torch.equal(pickle.loads(pickle.dumps(compiled(x))), expected)
+    moved = torch.empty(0)
+    moved.set_(compiled(x))
+    assert torch.equal(moved, expected)
+
+
+def test_many_threads_make_and_free_results():
+    compiled = fulgurite.jit(double)
+    failures = []
+
+    def work(seed):
+        x = torch.full((LARGE,), float(seed))
+        for _ in range(10):
+            if not bool((compiled(x) == 2 * seed + 1).all()):
+                failures.append(seed)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_forked_children_have_their_own():
+    script = """
+import os, torch, fulgurite
+compiled = fulgurite.jit(lambda x: x * 2 + 1)
+x = torch.ones(9 << 20)
+result = compiled(x)
+compiled(x)  # freed at once: kept
+child = os.fork()
+if child == 0:
+    mine = compiled(x * 3)
+    ok = bool((mine == 7).all()) and bool((result == 3).all())
+    os._exit(0 if ok else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert bool((compiled(x) == 3).all())
+print("fine")
+"""
+    done = run_code(script)
+    assert done.stdout.strip() == "fine", done.stderr
+
+
+def test_memory_that_is_not_there_is_an_error_of_torch():
+    script = """
+import resource, torch, fulgurite
+compiled = fulgurite.jit(lambda x: x.expand(1 << 16, -1) * 2)
+x = torch.ones(1 << 18)
+compiled(torch.ones(4))
+resource.setrlimit(resource.RLIMIT_AS, (1 << 34, 1 << 34))
+try:
+    compiled(x)
+except (torch.OutOfMemoryError, RuntimeError) as error:
+    print("allocate" in str(error))
+assert fulgurite.memory_stats()["in_use"] == 0
+"""
+    done = run_code(script)
+    assert done.stdout.strip() == "True", done.stderr
