@@ -1,18 +1,35 @@
 """How long a first call takes, and a call with a new shape."""
 
+import json
+import os
 import statistics
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from bench.contenders import EAGER, INDUCTOR, Contender
+from bench.contenders import EAGER, FULGURITE, INDUCTOR, Contender
 from bench.programs import MLP, caller, gpt2, llama, small_function
 from bench.tables import milliseconds, table
 from bench.timing import once
 
 REPETITIONS = 7
 BATCHES = [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 31, 32, 48, 63, 64, 65, 96, 128]
+
+# Milliseconds of the first call in a process, eager and compiled.
+CHILD = """
+import json, torch, fulgurite
+from bench.programs import caller, small_function
+from bench.timing import once
+torch.set_num_threads(1)
+program = small_function()
+eager, compiled = (caller(f, program.args) for f in (program.target, fulgurite.jit(program.target)))
+with torch.no_grad():
+    print(json.dumps([once(eager), once(compiled)]))
+"""
 
 Make = Callable[[], tuple[Any, Callable[[Any], Callable[[], Any]]]]
 
@@ -23,6 +40,9 @@ def run(contenders: list[Contender], seconds: float) -> tuple[str, dict[str, Any
     for name, program in _programs().items():
         records[name] = _first_calls(contenders, *program)
         rows.append(_row(f"first call, {name}", contenders, records[name]))
+    for name, cached in (("no kernels cached", False), ("kernels cached", True)):
+        records[name] = _new_processes(cached)
+        rows.append(_row(f"a new process, {name}", contenders, records[name]))
     records["new shapes"] = {c.name: _new_shapes(c) for c in contenders}
     rows.append(_row(f"MLP, {len(BATCHES)} batch sizes", contenders, records["new shapes"]))
     head = ["ms, best / median"] + [c.name for c in contenders]
@@ -32,11 +52,15 @@ def run(contenders: list[Contender], seconds: float) -> tuple[str, dict[str, Any
 
 def _row(name: str, contenders: list[Contender], record: dict[str, dict]) -> list[str]:
     eager = record[EAGER]["best"]
+    found = [record.get(c.name) for c in contenders]
     cells = [
-        f"{milliseconds(record[c.name]['best'])} / {milliseconds(record[c.name]['median'])}"
-        for c in contenders
+        f"{milliseconds(r['best'])} / {milliseconds(r['median'])}" if r else "-" for r in found
     ]
-    ratios = [f"{record[c.name]['best'] / eager:.1f}x" for c in contenders if c.name != EAGER]
+    ratios = [
+        f"{r['best'] / eager:.1f}x" if r else "-"
+        for c, r in zip(contenders, found, strict=True)
+        if c.name != EAGER
+    ]
     return [name, *cells, *ratios]
 
 
@@ -70,6 +94,23 @@ def _first_calls(
                 if i:
                     times[contender.name].append(seconds)
     return {name: _summary(values) for name, values in times.items()}
+
+
+def _new_processes(cached: bool) -> dict[str, dict[str, float]]:
+    """The first call of the small function in a process, with kernels on disk or none."""
+    times: list[list[float]] = []
+    with tempfile.TemporaryDirectory() as kept:
+        for i in range(REPETITIONS + 1):
+            with tempfile.TemporaryDirectory() as empty:
+                environment = os.environ | {"FULGURITE_CACHE_DIR": kept if cached else empty}
+                command = [sys.executable, "-c", CHILD]
+                done = subprocess.check_output(command, env=environment)
+            if i:  # the first one has read the files that all of them need
+                times.append(json.loads(done))
+    return {
+        name: _summary(list(values))
+        for name, values in zip((EAGER, FULGURITE), zip(*times, strict=True), strict=True)
+    }
 
 
 def _new_shapes(contender: Contender) -> dict[str, float]:

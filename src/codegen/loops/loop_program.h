@@ -70,6 +70,8 @@ struct LoopProgram {
   ScalarGraph statements;
   std::vector<Reduction> reductions;  // by the `at` of Reduced statements
   std::vector<Store> stores;
+  // Where what is written is much, the text has loops of their own that write past the caches.
+  bool may_stream = true;
   std::vector<std::string> operators;  // what it computes, for people: "aten::add.Tensor"
 
   int32_t first_drawn() const { return inputs - static_cast<int32_t>(drawn.size()); }

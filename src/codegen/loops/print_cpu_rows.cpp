@@ -141,7 +141,7 @@ class RowPrinter {
   // row, and possible where whole vectors lie side by side. Memory gives more if nothing is read
   // from it meanwhile: there is no lead.
   std::string streaming_stores(const Numbers& roots) {
-    if (passes_.nested() || body_.is_costly()) return "";
+    if (!program_.may_stream || passes_.nested() || body_.is_costly()) return "";
     std::string aligned = "streaming", written;
     for (size_t s = 0; s < program_.stores.size(); ++s) {
       const Store& store = program_.stores[s];

@@ -24,6 +24,9 @@
 namespace fulgurite {
 namespace {
 
+// Texts of less have no loop that writes past the caches, which takes as long to compile again.
+constexpr int64_t kBytesThatMayStream = int64_t{4} << 20;
+
 // Of the last level of cache; what a kernel moves beyond three quarters of it would push out what
 // others keep there.
 int64_t cache_bytes() {
@@ -134,10 +137,11 @@ std::shared_ptr<RegionKernel> without_code(const Trace& trace, const Call& regio
     internal_error("{} is no loop program: {}", region.op.region, *refusal);
   auto result = std::make_shared<RegionKernel>();
   result->program = std::get<LoopProgram>(std::move(made));
+  result->bytes = result->program.bytes();
+  result->program.may_stream = result->bytes >= kBytesThatMayStream;
   result->symbol = symbol_of(result->program);
   result->text = print_cpu(result->program, result->symbol, default_target().vector_bytes);
   result->layout = layout_of(result->program, cache_bytes());
-  result->bytes = result->program.bytes();
   for (ValueId id : inputs) result->inputs.push_back(type_of(trace, id));
   for (ValueId id : outputs) result->outputs.push_back(type_of(trace, id));
   find_written_over(*result);
