@@ -26,7 +26,8 @@ class RowRuleCall {
  public:
   ScalarGraph* graph = nullptr;
   c10::ScalarType nominal = c10::ScalarType::Float;
-  int64_t elements = 0;  // of a row
+  int64_t elements = 0;             // of a row
+  bool without_dimensions = false;  // the first argument is
   std::span<const RuleArg> args;
   // Adds a reduction over the row, or over its first few elements (`sampled`); see kSampled.
   std::function<Scalar(ReductionKind, Scalar, bool sampled)> reduction;

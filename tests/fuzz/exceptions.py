@@ -15,6 +15,7 @@ SAME_SHAPES = {"_softmax_backward_data", "_log_softmax_backward_data", "log_sigm
                "binary_cross_entropy_backward"}  # fmt: skip
 DIVIDING = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss")
 READS_SIGNS = {"signbit", "copysign"}
+EXTREMES = {"amax", "amin", "max", "min", "aminmax"}
 # Differences of numbers of about 1, in eager too: errors are those of 1, times the operands.
 CANCELLING = {"gelu", "gelu_backward", "silu_backward", "tanh_backward", "sigmoid_backward", "mish",
               "mish_backward", "softplus_backward", "logit", "logit_backward", "_softmax_backward_data",
@@ -41,6 +42,8 @@ def underflows(op: str) -> bool:
 def left_out(op: str, args: list, kwargs: dict) -> str:
     """Why a call is not to be made at all, or ""."""
     name = op.partition(".")[0].removesuffix("_")
+    if name == "diag_embed" and args[0].numel() > MOST:
+        return "its square takes all memory"
     if name in SAME_SHAPES and len({t.shape for t in args if isinstance(t, torch.Tensor)}) > 1:
         return "eager reads outside of its arguments"
     if name.startswith(DIVIDING) and any(_has_no_floats(t) for t in args):
@@ -49,6 +52,8 @@ def left_out(op: str, args: list, kwargs: dict) -> str:
         return "eager reads outside of its arguments"
     if name in SAME_SHAPES and any(_has_negative_zero(t) for t in args):
         return "its vectors add zeros in another order"
+    if name in EXTREMES and _has_negative_zero(args[0]) and _has_positive_zero(args[0]):
+        return "which zero is the extreme depends on the order"
     if name == "prod" and args[0].dtype.is_floating_point and _depends_on_order(args[0]):
         return "its partial products may leave the range"
     if name in READS_SIGNS and any(t.isnan().any() for t in args if isinstance(t, torch.Tensor)):
@@ -159,6 +164,12 @@ def _is_wide(t: torch.Tensor) -> bool:
 
 def _has_no_floats(t: Any) -> bool:
     return isinstance(t, torch.Tensor) and not (t.dtype.is_floating_point and t.numel())
+
+
+def _has_positive_zero(x: Any) -> bool:
+    if not isinstance(x, torch.Tensor) or not x.dtype.is_floating_point:
+        return False
+    return bool(((x == 0) & ~x.signbit()).any())
 
 
 def _has_negative_zero(t: Any) -> bool:

@@ -238,6 +238,7 @@ class Lowering {
     call.graph = &graph();
     call.nominal = nominal_of_row(producer);
     call.elements = domain_.elements_of_row();
+    call.without_dimensions = domain_.sizes().empty();
     std::vector<Scalar> known;
     call.reduction = [&](ReductionKind kind, Scalar x, bool sampled) {
       known.push_back(reduction({kind, x.node, sampled, 0}));

@@ -52,8 +52,11 @@ Tensor binary_cross_entropy_backward(const Tensor&, const Tensor& input, const T
                                      const Optional&, int64_t) {
   return like(input);
 }
+// The losses are computed in a tensor like the input, whatever the target is.
 Tensor soft_margin_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
-  const Tensor each = binary(input, target);
+  const Tensor both = binary(input, target), each = like(input);
+  TORCH_CHECK(both.sizes() == input.sizes(), "output with shape ", input.sizes(),
+              " doesn't match the broadcast shape ", both.sizes());
   return reduction == at::Reduction::None ? each : view(each, {}, {});
 }
 

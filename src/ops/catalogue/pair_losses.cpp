@@ -73,6 +73,7 @@ Scalar huber_loss(const RuleCall& call) {
 
 // ATen does it in several kernels, whose results are in memory.
 Scalar soft_margin_loss(const RuleCall& call) {
+  if (call.args[0].dtype != call.args[1].dtype) throw Unsupported("a target of another dtype");
   const Scalar margin = rounded(-argument(call, 1) * argument(call, 0), call.nominal);
   return log1p(rounded(exp(margin), call.nominal));
 }

@@ -161,8 +161,15 @@ std::array<Scalar, 2> row_min_and_index(const RowRuleCall& row) {
   return extremum_and_index(row, false);
 }
 
-Scalar row_running_sum(const RowRuleCall& row) { return row.running_sum(accumulated(row)); }
-Scalar row_running_product(const RowRuleCall& row) { return row.running_product(accumulated(row)); }
+// ATen copies what has no dimensions: -0.0 stays where 0 + -0.0 does not.
+Scalar row_running_sum(const RowRuleCall& row) {
+  const Scalar x = accumulated(row);
+  return row.without_dimensions ? x : row.running_sum(x);
+}
+Scalar row_running_product(const RowRuleCall& row) {
+  const Scalar x = accumulated(row);
+  return row.without_dimensions ? x : row.running_product(x);
+}
 
 Scalar row_softmax(const RowRuleCall& row) {
   const Scalar x = row.value(0);
