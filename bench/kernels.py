@@ -40,8 +40,8 @@ STREAMS = {
 @dataclass(frozen=True)
 class Row:
     """inputs: of as many rows as fit, of WIDTH columns; "w" is one row, "c" one column, "t" a
-    transposed matrix, "8" are bytes, "p" is as "x" without negative ones. narrow: is measured in
-    bfloat16 too."""
+    transposed matrix, "8" are bytes, "p" is as "x" without negative ones, "m" is a mask, "i" a
+    number of a column for each row, "r" of a row. narrow: is measured in bfloat16 too."""
 
     inputs: str
     stream: str
@@ -61,12 +61,31 @@ def rotary(x, cos, sin):
     return x * cos[:128] + turned * sin[:128]
 
 
+def cross_entropy(x, target):
+    log = x.log_softmax(-1)
+    loss = F.nll_loss(log, target, reduction="none")
+    one, weight = torch.ones_like(loss), torch.zeros((), dtype=x.dtype)
+    grad = torch.ops.aten.nll_loss_backward(one, log, target, None, 0, -100, weight)
+    return loss, torch.ops.aten._log_softmax_backward_data(grad, log, -1, x.dtype)
+
+
+def gelu_backward(grad, x):
+    return torch.ops.aten.gelu_backward(grad, x, approximate="tanh")
+
+
 ROWS = {
     "gelu": Row("x", "copy", lambda x: F.gelu(x, approximate="tanh"), True),
     "gelu erf": Row("x", "copy", F.gelu, True),
     "softmax": Row("x", "copy", lambda x: x.softmax(-1), True),
     "log_softmax": Row("x", "copy", lambda x: x.log_softmax(-1)),
     "layer_norm": Row("xww", "copy", lambda x, w, b: F.layer_norm(x, (WIDTH,), w, b), True),
+    "add layer_norm": Row(
+        "xxww", "triad", lambda x, y, w, b: F.layer_norm(x + y, (WIDTH,), w, b), True
+    ),
+    "masked softmax": Row(
+        "xm", "copy", lambda x, m: (x * 0.125).masked_fill(m, -torch.inf).softmax(-1), True
+    ),
+    "cross_entropy": Row("xi", "copy", cross_entropy),
     "rms_norm": Row("xw", "copy", lambda x, w: F.rms_norm(x, (WIDTH,), w), True),
     "sum": Row("x", "read", lambda x: x.sum()),
     "sum dim 1": Row("x", "read", lambda x: x.sum(-1), True),
@@ -74,6 +93,9 @@ ROWS = {
     "chain": Row("xx", "triad", lambda x, y: (x + y) * y + x * x, True),
     "rotary": Row("xww", "copy", rotary, True),
     "swiglu": Row("xx", "triad", lambda x, y: F.silu(x) * y, True),
+    "gelu backward": Row("xx", "triad", gelu_backward, True),
+    "embedding": Row("xr", "copy", lambda x, rows: F.embedding(rows, x), True),
+    "cat": Row("xx", "copy", lambda x, y: torch.cat((x, y), -1), True),
     "dequant int8": Row("8c", "copy", lambda q, s: q.float() * s),
     "transpose add": Row("tx", "triad", lambda x, y: x.t() + y),
     "adamw": Row("xxxx", "triad", adamw),
@@ -86,6 +108,10 @@ def make(kind: str, log2: int, dtype: torch.dtype) -> torch.Tensor:
         return torch.randint(-127, 128, (rows, WIDTH), dtype=torch.int8)
     if kind == "p":
         return torch.rand(rows, WIDTH).mul_(8 if dtype == torch.int64 else 1).add_(1).to(dtype)
+    if kind in "ir":
+        return torch.randint(0, WIDTH if kind == "i" else rows, (rows,))
+    if kind == "m":
+        return torch.rand(rows, WIDTH) < 0.2
     shapes = {"x": (rows, WIDTH), "w": (WIDTH,), "c": (rows, 1), "t": (WIDTH, rows)}
     return torch.rand(shapes[kind]).sub_(0.5).to(dtype)
 

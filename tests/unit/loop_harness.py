@@ -52,7 +52,7 @@ class Kernels:
     def compile(self):
         texts, self.pending = self.pending, {}
         parts = [f"namespace n_{name} {{\n{text}}}\n" for name, text in texts.items()]
-        undefine = "#undef INL\n#undef INLINE\n#undef SIXTEEN\n#undef BITS\n#undef FMA\n#undef INF\n#undef NAN\n"
+        undefine = "#undef INL\n#undef INLINE\n#undef SIXTEEN\n#undef SPLIT\n#undef JOINED\n#undef BITS\n#undef FMA\n#undef INF\n#undef NAN\n"
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder, "kernels.cpp")
             source.write_text(undefine.join(parts))

@@ -1,6 +1,7 @@
 #include "codegen/jit/outside_functions.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <array>
@@ -37,7 +38,9 @@ const auto& table() {
       FUNCTIONS_OF_ONE(OF_ONE) FUNCTIONS_OF_TWO(OF_TWO)
           named<void*(void*, const void*, size_t)>("memcpy", ::memcpy),
       named<void*(void*, const void*, size_t)>("memmove", ::memmove),
-      named<void*(void*, int, size_t)>("memset", ::memset)};
+      named<void*(void*, int, size_t)>("memset", ::memset),
+      named<void*(size_t, size_t)>("aligned_alloc", ::aligned_alloc),
+      named<void(void*)>("free", ::free)};
   return functions;
 }
 

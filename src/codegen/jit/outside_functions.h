@@ -1,5 +1,5 @@
-// The functions outside of a kernel that its code may call: memcpy, memmove, memset, and libm's
-// common functions in double and float.
+// The functions outside of a kernel that its code may call: memcpy, memmove, memset,
+// aligned_alloc, free, and libm's common functions in double and float.
 #pragma once
 
 #include <string_view>

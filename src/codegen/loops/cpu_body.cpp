@@ -84,8 +84,21 @@ CpuBody::CpuBody(const LoopProgram& program, Prelude& prelude)
     inner_.push_back(inner);
     differs_.push_back(differs);
     after_.push_back(after);
+    narrow_nan_.push_back(has_narrow_nan(node));
   }
   std::ranges::sort(outer_indices_);
+}
+
+bool CpuBody::has_narrow_nan(const ScalarNode& node) const {
+  if (node.prim == Prim::Bits) return false;
+  if (node.prim == Prim::Load) {
+    const c10::ScalarType dtype = program_.loads[node.at].dtype;
+    return dtype == c10::ScalarType::BFloat16 || !c10::isFloatingType(dtype);
+  }
+  if (node.prim == Prim::Round && static_cast<ScalarType>(node.at) == ScalarType::BFloat16)
+    return true;
+  if (node.prim == Prim::Reduced) return narrow_nan_[program_.reductions[node.at].statement];
+  return std::ranges::all_of(node.args, [&](int32_t arg) { return arg < 0 || narrow_nan_[arg]; });
 }
 
 bool CpuBody::counts_lanes() const {
@@ -130,6 +143,18 @@ std::string CpuBody::constants(const std::vector<int32_t>& roots) {
   std::string out;
   for (int32_t i = 0; i < program_.statements.size(); ++i)
     if (used[i] && program_.statements[i].prim == Prim::Constant) out += "  " + line(i, {});
+  return out;
+}
+
+std::string CpuBody::sample_count() {
+  std::string out;
+  for (int32_t i = 0; i < program_.statements.size(); ++i) {
+    const ScalarNode& node = program_.statements[i];
+    if (node.prim != Prim::Convert || node.dtype != c10::ScalarType::Float) continue;
+    const ScalarNode& count = program_.statements[node.args[0]];
+    if (count.prim == Prim::Count && count.at == 1)
+      out += fmt::format("  const f32v t{} = f32({}.f);\n", i, kSampled);
+  }
   return out;
 }
 
@@ -225,7 +250,11 @@ std::string CpuBody::value(const ScalarNode& node, const Context& context) {
     case Prim::Round: {
       const auto narrow = static_cast<ScalarType>(node.at);
       use_type(prelude_, narrow);
-      return fmt::format("{}_round({})", vector_name(narrow), arg(node, 0));
+      const bool plain = narrow == ScalarType::BFloat16 && narrow_nan_[node.args[0]];
+      const std::string name =
+          fmt::format("{}_round{}", vector_name(narrow), plain ? "_of_narrow" : "");
+      prelude_.use(name);
+      return fmt::format("{}({})", name, arg(node, 0));
     }
     case Prim::Call:
       return function(node);
@@ -233,7 +262,7 @@ std::string CpuBody::value(const ScalarNode& node, const Context& context) {
     case Prim::LessEqual:
     case Prim::Equal:
     case Prim::NotEqual:
-      return comparison(node);
+      return comparison(node, context);
     default:
       return infix(node);
   }
@@ -317,7 +346,26 @@ std::string CpuBody::infix(const ScalarNode& node) {
   return fmt::format("{} {} {}", arg(node, 0), sign, arg(node, 1));
 }
 
-std::string CpuBody::comparison(const ScalarNode& node) {
+// Of the index of lanes with a number that is the same for all; "" for any other.
+std::string CpuBody::of_lane_numbers(const ScalarNode& node, const Context& context) {
+  const bool equal = node.prim == Prim::Equal || node.prim == Prim::NotEqual;
+  const auto is_index = [&](int32_t statement) {
+    const ScalarNode& of = program_.statements[statement];
+    return of.prim == Prim::Index && of.at == program_.lane_dimension();
+  };
+  const bool left = is_index(node.args[0]);
+  const int32_t bound = node.args[left ? 1 : 0];
+  if (program_.columns || left == is_index(node.args[1]) || differs_[bound]) return "";
+  const bool below = left == (node.prim == Prim::Less);
+  const std::string_view name = equal ? "lanes_at" : below ? "lanes_below" : "lanes_beyond";
+  const bool opposite = node.prim == Prim::LessEqual || node.prim == Prim::NotEqual;
+  prelude_.use(name);
+  return fmt::format("{}{}(t{}[0], at{}{})", opposite ? "~" : "", name, bound,
+                     context.index.empty() ? "" : " + ", context.index);
+}
+
+std::string CpuBody::comparison(const ScalarNode& node, const Context& context) {
+  if (std::string lanes = of_lane_numbers(node, context); !lanes.empty()) return lanes;
   const std::string x = arg(node, 0), y = arg(node, 1);
   if (program_.statements[node.args[0]].dtype == ScalarType::Bool) {
     if (node.prim == Prim::Less) return fmt::format("~{} & {}", x, y);

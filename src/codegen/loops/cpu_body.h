@@ -33,6 +33,9 @@ class CpuBody {
   std::vector<int32_t> row_values(const std::vector<int32_t>& roots) const;
   // Those of each place that `roots` need.
   std::string inner_statements(const std::vector<int32_t>& roots, const Context& context);
+  // Declares what is made of the number of a sample again, where that is kSampled: dividing by it
+  // is a multiplication.
+  std::string sample_count();
   bool is_inner(int32_t statement) const { return inner_[statement]; }
   // Whether it takes long: no load is worth more.
   bool is_costly(int32_t statement) const;
@@ -72,19 +75,24 @@ class CpuBody {
   std::string load(const ScalarNode& node, const Context& context);
   std::string load_by_lane(const ScalarNode& node, const Context& context, std::string place,
                            const std::string& step);
+  bool has_narrow_nan(const ScalarNode& node) const;
   std::string running(int32_t i);
   std::string check(int32_t i, const Context& context);
   std::string index(const ScalarNode& node, const Context& context);
   std::string literal(const ScalarNode& node);
   std::string infix(const ScalarNode& node);
-  std::string comparison(const ScalarNode& node);
+  std::string comparison(const ScalarNode& node, const Context& context);
+  std::string of_lane_numbers(const ScalarNode& node, const Context& context);
   std::string function(const ScalarNode& node);
   std::string arg(const ScalarNode& node, int i) const;
 
   const LoopProgram& program_;
   Prelude& prelude_;
   std::vector<bool> inner_;
-  std::vector<bool> differs_;   // between lanes
+  std::vector<bool> differs_;  // between lanes
+  // Where it is NaN, its bits are those of a bfloat16: arithmetic keeps those of its operands, or
+  // makes 0x7fc00000.
+  std::vector<bool> narrow_nan_;
   std::vector<int32_t> after_;  // the pass after which a statement of the row is known
   std::vector<int32_t> outer_indices_;
   bool costly_ = false;

@@ -130,12 +130,16 @@ std::string CpuRowPasses::result(int32_t i, int accumulators, std::string_view o
 std::string CpuRowPasses::sample_loop(const Numbers& numbers) {
   std::string out = accumulators(numbers, 1);
   if (nested()) out += pointers(true);
+  const Numbers roots = statements_of(numbers);
+  out += fmt::format("  if (n >= {0}) {{\n", kSampled) + body_.sample_count();
+  out += fmt::format("  for (long i = 0; i < {}; i += {}) {{\n", kSampled, lanes_);
+  out += body_.inner_statements(roots, context("i", false)) + accumulate(numbers, "0", false);
   out += fmt::format(
-      "  for (long i = 0; i < sample; i += {0}) {{\n"
+      "  }}\n  }} else {{\n  for (long i = 0; i < sample; i += {0}) {{\n"
       "    const long k = sample - i < {0} ? sample - i : {0};\n",
       lanes_);
-  out += body_.inner_statements(statements_of(numbers), context("i", true));
-  return out + accumulate(numbers, "0", true) + "  }\n" + (nested() ? "  }\n" : "");
+  out += body_.inner_statements(roots, context("i", true));
+  return out + accumulate(numbers, "0", true) + "  }\n  }\n" + (nested() ? "  }\n" : "");
 }
 
 std::string CpuRowPasses::blocks(int vectors, const std::string& step,
@@ -206,24 +210,40 @@ void CpuRowPasses::find_kept() {
         program_.stores[s].access.dtype == c10::ScalarType::Float)
       stores.push_back(static_cast<int32_t>(s));
   }
-  if (nested() || stores.empty()) return;
+  if (nested() || roots.empty()) return;
   const Numbers reduced = statements_of(reductions(last, false));
   for (int32_t i = 0; i < program_.statements.size(); ++i) {
     if (program_.statements[i].dtype != c10::ScalarType::Float || !body_.is_inner(i) ||
-        !body_.is_costly(i) || !body_.need_only(roots, i) || !body_.needs(reduced, i))
+        !body_.is_costly(i) || !body_.needs(roots, i) || !body_.needs(reduced, i))
       continue;
     kept_statement_ = i;
-    kept_store_ = stores.front();
+    kept_store_ = stores.empty() || !body_.need_only(roots, i) ? -1 : stores.front();
     kept_pass_ = last;
   }
 }
 
 std::string CpuRowPasses::keep(int32_t pass, std::string_view index, bool partial) {
   if (pass != kept_pass_) return "";
+  if (kept_store_ < 0)
+    return fmt::format("    *(f32v*)(kept + {}) = t{};\n", index, kept_statement_);
   if (!partial)
     return fmt::format("    store(y{} + {}, t{});\n", kept_store_, index, kept_statement_);
   prelude_.use("store_part");
   return fmt::format("    store_part(y{} + {}, 1, t{}, k);\n", kept_store_, index, kept_statement_);
+}
+
+CpuBody::Context CpuRowPasses::final_context(std::string index, bool partial) const {
+  CpuBody::Context made = context(std::move(index), partial);
+  if (kept_statement_ < 0) return made;
+  std::string& value = made.given[kept_statement_];
+  if (kept_store_ < 0)
+    value = fmt::format("*(const f32v*)(kept + {})", made.index);
+  else if (partial)
+    value = fmt::format("load_part((const float*)y{} + {}, 1, k)", kept_store_, made.index);
+  else
+    value = fmt::format("load(y{} + {})", kept_store_, made.index);
+  if (kept_store_ >= 0 && partial) prelude_.use("load_part");
+  return made;
 }
 
 // Leads.

@@ -24,11 +24,12 @@ class CpuRowPasses {
 
   // All of one pass: its loops, its results and what is then known of the row.
   std::string pass(int32_t pass);
-  // In the last pass, a costly statement that results and this pass need goes into the memory of a
-  // result, where it is read again. -1: there is none.
-  int32_t kept_statement() const { return kept_statement_; }
-  int32_t kept_store() const { return kept_store_; }
+  // In the last pass, a costly statement that results and this pass need goes into memory, where it
+  // is read again: of a result that does, otherwise of its own, at `kept`.
   void find_kept();
+  bool has_scratch() const { return kept_statement_ >= 0 && kept_store_ < 0; }
+  // With what was kept as given.
+  CpuBody::Context final_context(std::string index, bool partial) const;
 
   // The first passes of a row may go on while the one before it is written, by way of `struct
   // Lead`: those up to the first that goes through all of a row.

@@ -24,8 +24,17 @@ struct CpuVectors {
   int lane_bytes = 0;     // of the type computed in most: a full vector of the machine holds
                           // as many, or a part of them
   int machine_bytes = 0;  // 64 for AVX-512, 32 for AVX2
+  bool split = false;     // lanes are in another order than memory, see prelude.h
 
   int bytes() const { return lanes * lane_bytes; }
+  int stored_bytes(c10::ScalarType dtype) const {
+    return lanes * static_cast<int>(c10::elementSize(dtype));
+  }
+  // Past the caches: whole vectors of the machine.
+  bool can_stream(c10::ScalarType dtype) const {
+    return dtype == c10::ScalarType::Float ||
+           (dtype == c10::ScalarType::BFloat16 && stored_bytes(dtype) == machine_bytes);
+  }
   int sixteens() const { return machine_bytes == 64 && lane_bytes == 4 ? lanes / 16 : 0; }
 };
 

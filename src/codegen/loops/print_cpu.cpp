@@ -23,7 +23,7 @@ class PointwisePrinter {
       : program_(program),
         at_(program),
         vectors_(vectors_of(program, vector_bytes)),
-        prelude_(vectors_.sixteens()),
+        prelude_(vectors_.sixteens(), vectors_.split),
         body_(program, prelude_),
         tiles_(program, at_, vectors_, prelude_, body_) {
     prelude_.use("mask");
@@ -91,18 +91,9 @@ class PointwisePrinter {
     if (bytes < costly * 3 * static_cast<int64_t>(sizeof(float)) || body_.counts_lanes())
       return false;
     for (size_t i = at_.first_store(); i < at_.count(); ++i)
-      if (at_.stride(i) != 1 || !can_stream(at_[i].dtype)) return false;
+      if (at_.stride(i) != 1 || !vectors_.can_stream(at_[i].dtype)) return false;
     return true;
   }
-  // Whole vectors of the machine.
-  bool can_stream(c10::ScalarType dtype) const {
-    return dtype == c10::ScalarType::Float ||
-           (dtype == c10::ScalarType::BFloat16 && stored_bytes(dtype) == vectors_.machine_bytes);
-  }
-  int stored_bytes(c10::ScalarType dtype) const {
-    return vectors_.lanes * static_cast<int>(c10::elementSize(dtype));
-  }
-
   std::string arguments(bool staged, std::string_view at, std::string_view n) const {
     std::string out;
     for (size_t i = 0; i < at_.count(); ++i) {
@@ -125,8 +116,8 @@ class PointwisePrinter {
     if (streams()) {
       std::string aligned = "streaming";
       for (size_t i = at_.first_store(); i < at_.count(); ++i)
-        aligned +=
-            fmt::format(" && !((long){} & {})", at_.pointer(i), stored_bytes(at_[i].dtype) - 1);
+        aligned += fmt::format(" && !((long){} & {})", at_.pointer(i),
+                               vectors_.stored_bytes(at_[i].dtype) - 1);
       out += fmt::format("  if (whole && {}) streaming_vectors({});\n  else", aligned, given);
     }
     const std::string_view all = body_.counts_lanes() ? ", L" : "";

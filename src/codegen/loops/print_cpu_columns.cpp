@@ -30,7 +30,7 @@ class ColumnPrinter {
       : program_(program),
         at_(program),
         vectors_(vectors_of(program, vector_bytes, kVectors)),
-        prelude_(vectors_.sixteens()),
+        prelude_(vectors_.sixteens(), vectors_.split),
         body_(program, prelude_) {
     prelude_.use("mask");
     for (size_t i = 0; i < at_.count(); ++i) use_type(prelude_, at_[i].dtype);

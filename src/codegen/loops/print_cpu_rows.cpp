@@ -22,7 +22,7 @@ class RowPrinter {
         at_(program),
         vectors_(vectors_of(program, vector_bytes)),
         lanes_(vectors_.lanes),
-        prelude_(vectors_.sixteens()),
+        prelude_(vectors_.sixteens(), vectors_.split),
         body_(program, prelude_),
         passes_(program, at_, vectors_, prelude_, body_) {
     prelude_.use("mask");
@@ -33,6 +33,7 @@ class RowPrinter {
   std::string print(std::string_view name) {
     leads_ = passes_.can_lead();
     passes_.find_kept();
+    if (passes_.has_scratch()) prelude_.use("scratch");
     std::string code = leads_ ? passes_.lead_type() + lead() : "";
     code += row();
     code += entry(name);
@@ -48,6 +49,7 @@ class RowPrinter {
     std::string out = fmt::format("static {} row({}{}", leads_ ? "Lead" : "void", at_.parameters(),
                                   body_.parameters());
     if (leads_) out += "const Lead& lead, " + at_.parameters_of_loads("next_");
+    if (passes_.has_scratch()) out += "float* kept, ";
     out += "const long* sizes, const long* strides, bool streaming) {\n";
     out += passes_.counts() + body_.begin_checks() + body_.row_statements(-1, {});
     if (leads_) out += passes_.lead_results();
@@ -67,18 +69,6 @@ class RowPrinter {
     out += passes_.blocks(passes_.lead_vectors(), fmt::format("  lead.step({}i);\n", given),
                           "  lead.total();\n");
     return out + fmt::format("  lead.rest({}i, n);\n  return lead;\n}}\n", given);
-  }
-
-  // Of the places where results are written.
-  CpuBody::Context final_context(std::string_view index, bool partial) {
-    CpuBody::Context made = passes_.context(std::string(index), partial);
-    const int32_t kept = passes_.kept_statement(), store = passes_.kept_store();
-    if (kept < 0) return made;
-    if (partial) prelude_.use("load_part");
-    made.given[kept] = partial
-                           ? fmt::format("load_part((const float*)y{} + {}, 1, k)", store, index)
-                           : fmt::format("load(y{} + {})", store, index);
-    return made;
   }
 
   std::string stores() {
@@ -103,11 +93,11 @@ class RowPrinter {
     if (leads_) out += leading_stores(roots);
     if (!leads_) {
       out += fmt::format("  for (; i + {0} <= n; i += {0}) {{\n", lanes_);
-      out += body_.inner_statements(roots, final_context("i", false)) + full + "  }\n";
+      out += body_.inner_statements(roots, passes_.final_context("i", false)) + full + "  }\n";
     }
     out += fmt::format(
         "  for (; i < n; i += {0}) {{\n    const long k = n - i < {0} ? n - i : {0};\n", lanes_);
-    out += body_.inner_statements(roots, final_context("i", true)) + part + "  }\n";
+    out += body_.inner_statements(roots, passes_.final_context("i", true)) + part + "  }\n";
     return out + (leads_ ? "  return next;\n" : "") + passes_.close_loops();
   }
 
@@ -128,7 +118,7 @@ class RowPrinter {
         written += store_text(s, name, fmt::format("i + {}", u * lanes_), false);
       }
       step += fmt::format("  {{\n    const long j = i + {};\n", u * lanes_) +
-              body_.inner_statements(roots, final_context("j", false)) + values + "  }\n";
+              body_.inner_statements(roots, passes_.final_context("j", false)) + values + "  }\n";
     }
     std::string out = fmt::format("  Lead next;\n  next.start({}sizes);\n", given);
     out += passes_.blocks(passes_.lead_vectors(),
@@ -146,10 +136,10 @@ class RowPrinter {
     for (size_t s = 0; s < program_.stores.size(); ++s) {
       const Store& store = program_.stores[s];
       if (store.per_row) continue;
-      if (store.access.dtype != c10::ScalarType::Float || at_.stride(at_.first_store() + s) != 1)
-        return "";
+      const auto dtype = store.access.dtype;
+      if (!vectors_.can_stream(dtype) || at_.stride(at_.first_store() + s) != 1) return "";
       aligned += fmt::format(" && !((long)y{} & {})", s, vectors_.machine_bytes - 1);
-      prelude_.use("f32_stream");
+      prelude_.use(fmt::format("{}_stream", vector_name(dtype)));
       written += fmt::format("    stream(y{} + i, {});\n", s,
                              body_.in_memory_type(store.statement, store.access.dtype));
     }
@@ -205,9 +195,13 @@ class RowPrinter {
         "extern \"C\" void {}(const KernelArgs* args, long begin, long end) {{\n", name);
     out += at_.from_arguments();
     const std::string row = pointers_of_row(at_.count()) + body_.arguments();
-    const std::string_view sizes = "sizes, strides";
-    if (kept() == 0)
-      return out + fmt::format("  if (begin < end) row({}{}, args->streaming);\n}}\n", row, sizes);
+    const bool scratch = passes_.has_scratch();
+    const std::string_view sizes = scratch ? "kept, sizes, strides" : "sizes, strides";
+    const std::string_view end = scratch ? "  free(kept);\n}\n" : "}\n";
+    out += "  if (begin == end) return;\n";
+    if (scratch)
+      out += fmt::format("  float* const kept = scratch(sizes[{}]);\n", program_.rank() - 1);
+    if (kept() == 0) return out + fmt::format("  row({}{}, args->streaming);\n{}", row, sizes, end);
     out += "  long q = begin;\n";
     for (int32_t d = kept() - 1; d > 0; --d)
       out += fmt::format("  long i{0} = q % sizes[{0}];\n  q /= sizes[{0}];\n", d);
@@ -215,10 +209,10 @@ class RowPrinter {
     if (!leads_) {
       out += "  for (; begin < end; begin++) {\n";
       out += fmt::format("    row({}{}, args->streaming);\n", row, sizes);
-      return out + next_row() + "  }\n}\n";
+      return out + next_row() + "  }\n" + std::string(end);
     }
     const std::string loads = pointers_of_row(at_.first_store());
-    out += fmt::format("  if (begin == end) return;\n  Lead lead = lead_of({}sizes);\n", loads);
+    out += fmt::format("  Lead lead = lead_of({}sizes);\n", loads);
     out += "  for (; begin < end; begin++) {\n";
     for (size_t s = 0; s < program_.stores.size(); ++s) out += here(at_.first_store() + s);
     for (size_t i = 0; i < at_.first_store(); ++i) out += here(i);
@@ -228,8 +222,8 @@ class RowPrinter {
       current += fmt::format("{}_here, ", at_.pointer(i));
       if (at_.is_strided(i)) current += fmt::format("s{}, ", i);
     }
-    return out + fmt::format("    lead = row({}lead, {}{}, args->streaming);\n  }}\n}}\n", current,
-                             loads, sizes);
+    return out + fmt::format("    lead = row({}lead, {}{}, args->streaming);\n  }}\n{}", current,
+                             loads, sizes, end);
   }
 
   std::string here(size_t i) const {

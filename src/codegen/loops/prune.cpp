@@ -17,9 +17,26 @@ std::vector<bool> live_statements(const LoopProgram& program) {
   return live;
 }
 
+// A result is rounded as it is written: not before, where nothing else needs that.
+void leave_rounding_to_stores(LoopProgram& program) {
+  const std::vector<bool> live = live_statements(program);
+  std::vector<bool> used(live.size(), false);  // by more than results
+  for (int32_t i = 0; i < program.statements.size(); ++i)
+    for (int32_t arg : program.statements[i].args)
+      if (live[i] && arg >= 0) used[arg] = true;
+  for (const Reduction& reduction : program.reductions) used[reduction.statement] = true;
+  for (Store& store : program.stores) {
+    const ScalarNode& node = program.statements[store.statement];
+    const bool rounds =
+        node.prim == Prim::Round && static_cast<c10::ScalarType>(node.at) == store.access.dtype;
+    if (rounds && !used[store.statement]) store.statement = node.args[0];
+  }
+}
+
 }  // namespace
 
 void prune(LoopProgram& program) {
+  leave_rounding_to_stores(program);
   const std::vector<bool> live = live_statements(program);
   std::vector<int32_t> statement(live.size(), -1), load(program.loads.size(), -1);
   std::vector<int32_t> reduction(program.reductions.size(), -1);

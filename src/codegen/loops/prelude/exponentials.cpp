@@ -175,6 +175,23 @@ INL f32v f32_tanh(f32v x) {
   return x == x ? y : x;
 }
 )"},
+    {"f32_tanh", "f32_exp2_fraction f32_scale f32_abs f32_with_sign", R"(
+// 1.6 ulp.
+INL f32v f32_tanh(f32v x) {
+  const f32v a = f32_abs(x), s = x * x;
+  f32v p = FMA(s, f32(2.04313197173178195953369140625e-3f), f32(-8.06368887424468994140625e-3f));
+  p = FMA(p, s, f32(2.16523110866546630859375e-2f));
+  p = FMA(p, s, f32(-5.3937323391437530517578125e-2f));
+  p = FMA(p, s, f32(0.133331239223480224609375f));
+  p = FMA(p, s, f32(-0.3333332836627960205078125f));
+  const f32v small = FMA(p * s, x, x);
+  const f32v c = f32(9.1f) < a ? f32(9.1f) : a;  // NaN stays
+  const f32v n = FMA(c, f32(2.88539008f), f32(12582912.f)) - 12582912.f;
+  const f32v e = f32_scale(f32_exp2_fraction(FMA(c, f32(2.88539008f), -n)), n);
+  return f32_with_sign(f32_abs(a < f32(0.65f) ? small : 1.f - 2.f / (e + 1.f)), x);
+}
+)",
+     1},
     {"f32_abs", "f32 i32", R"(
 INL f32v f32_abs(f32v x) { return BITS(f32v, BITS(i32v, x) & 0x7FFFFFFF); }
 )"},

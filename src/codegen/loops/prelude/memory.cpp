@@ -73,8 +73,50 @@ INL void store(bool* p, mask x) { *(u8u*)p = __builtin_convertvector(x & 1, u8v)
 INL mask truth(bool x) { return mask{} - (lane)x; }
 INL mask splat(const bool* p) { return truth(*p); }
 )"},
+    {"mask", "u8", R"(
+INL mask load(const bool* p) {
+  return __builtin_convertvector(load((const unsigned char*)p) != 0, mask);
+}
+INL void store(bool* p, mask x) {
+  store((unsigned char*)p, __builtin_convertvector(x & 1, u8v));
+}
+INL mask truth(bool x) { return mask{} - (lane)x; }
+INL mask splat(const bool* p) { return truth(*p); }
+)",
+     2, true},
     {"lane_numbers", "i64", R"(
 INL i64v lane_numbers() { return __builtin_convertvector(lane_index, i64v); }
+)"},
+    {"lanes_below", "mask", R"(
+// Lanes whose index, `first` and their number, is less.
+INL mask lanes_below(long bound, long first) {
+  const long k = bound <= first ? 0 : bound - first < L ? bound - first : L;
+  return lane_index < (mask{} + (lane)k);
+}
+)"},
+    {"lanes_at", "mask", R"(
+// The lane whose index, `first` and its number, is this.
+INL mask lanes_at(long index, long first) {
+  const long k = index < first ? -1 : index - first < L ? index - first : L;
+  return __builtin_convertvector(lane_index == (mask{} + (lane)k), mask);
+}
+)"},
+    {"lanes_beyond", "mask", R"(
+// Lanes whose index, `first` and their number, is more.
+INL mask lanes_beyond(long bound, long first) {
+  const long k = bound < first ? -1 : bound - first < L ? bound - first : L;
+  return lane_index > (mask{} + (lane)k);
+}
+)"},
+    {"scratch", "", R"(
+extern "C" void* aligned_alloc(unsigned long, unsigned long);
+extern "C" void free(void*);
+// Room for so many floats, in whole vectors.
+INL float* scratch(long n) {
+  void* at = aligned_alloc(4 * L, (n / L + 1) * 4 * L);
+  if (!at) __builtin_trap();
+  return (float*)at;
+}
 )"},
     {"stage", "", R"(
 // The first n elements of a row, for a vector that is not full; the others are 0.
@@ -157,6 +199,23 @@ static __attribute__((noinline)) f32v load_part(const float* p, long stride, lon
 }
 )",
      4},
+    {"load_part", "stage strided_load first_of_sixteen bf16", R"(
+// The first k lanes; the others are 0.
+template <class T> INL auto load_part(const T* p, long stride, long k) {
+  if (k == L) return load(p, stride);
+  T row[L];
+  stage(row, p, stride, k);
+  return load(row);
+}
+INL f32v load_part(const bf16* p, long stride, long k) {
+  typedef short shorts __attribute__((vector_size(2 * L)));
+  if (stride == 1) return widened(__builtin_ia32_loaddquhi512_mask((const shorts*)p, shorts{}, first_of_all(k)));
+  bf16 row[L];
+  stage(row, p, stride, k);
+  return load(row);
+}
+)",
+     2, true},
     {"store_part", "stage", R"(
 template <class T, class V> INL void store_part(T* p, long stride, V x, long k) {
   T row[L];
@@ -184,6 +243,25 @@ INL void store_part(float* p, long stride, f32v x, long k) {
 }
 )",
      1},
+    {"store_part", "stage first_of_sixteen bf16", R"(
+template <class T, class V> INL void store_part(T* p, long stride, V x, long k) {
+  T row[L];
+  store(row, x);
+  unstage(p, stride, row, k);
+}
+INL void store_part(bf16* p, long stride, f32v x, long k) {
+  typedef short shorts __attribute__((vector_size(2 * L)));
+  const u16v y = bf16_bits(x);
+  if (stride == 1) {
+    __builtin_ia32_storedquhi512_mask((shorts*)p, BITS(shorts, y), first_of_all(k));
+    return;
+  }
+  bf16 row[L];
+  *(u16u*)row = y;
+  unstage(p, stride, row, k);
+}
+)",
+     2, true},
     {"store_one", "", R"(
 template <class T, class V> INL void store_one(T* p, V x) {
   T row[L];
@@ -198,26 +276,36 @@ INL mask first_lanes(long k) { return lane_index < (mask{} + (lane)k); }
 // Past the caches: whole vectors, aligned.
 INL void stream(float* p, f32v x) { __builtin_nontemporal_store(x, (f32v*)p); }
 )"},
+    {"f32_stream", "f32", R"(
+// Past the caches: whole vectors, aligned.
+INL void stream(float* p, f32v x) { __builtin_nontemporal_store(JOINED(x), (f32v*)p); }
+)",
+     2, true},
     {"bf16_stream", "bf16", R"(
 INL void stream(bf16* p, f32v x) { __builtin_nontemporal_store(bf16_bits(x), (u16v*)p); }
 )"},
-    {"load_where", "strided_load", R"(
-// Where the guard holds; the other lanes are 0.
+    {"load_where", "load_some", R"(
+// Where the guard holds; the other lanes are 0. Most guards are the same for all of a vector.
 template <class T> INL auto load_where(const T* p, long stride, mask guard) {
   if (__builtin_reduce_and(guard)) {
     if (stride == 1) return load(p);
     return load(p, stride);
   }
+  return __builtin_reduce_or(guard) ? load_some(p, stride, guard) : decltype(load(p)){};
+}
+)"},
+    {"load_some", "strided_load", R"(
+template <class T>
+static __attribute__((noinline)) auto load_some(const T* p, long stride, mask guard) {
   T row[L] = {};
-  if (__builtin_reduce_or(guard))
-    for (long j = 0; j < L; j++)
-      if (guard[j]) row[j] = p[j * stride];
+  for (long j = 0; j < L; j++)
+    if (guard[j]) row[j] = p[j * stride];
   return load(row);
 }
 )"},
-    {"load_where", "strided_load", R"(
-// Where the guard holds; the other lanes are 0.
-template <class T> INL auto load_where(const T* p, long stride, mask guard) {
+    {"load_some", "strided_load", R"(
+template <class T>
+static __attribute__((noinline)) auto load_some(const T* p, long stride, mask guard) {
   typedef int ints __attribute__((vector_size(64)));
   typedef short shorts __attribute__((vector_size(32)));
   T row[L] = {};
@@ -241,6 +329,33 @@ template <class T> INL auto load_where(const T* p, long stride, mask guard) {
 }
 )",
      1},
+    {"load_some", "strided_load", R"(
+template <class T>
+static __attribute__((noinline)) auto load_some(const T* p, long stride, mask guard) {
+  guard = JOINED(guard);
+  typedef int ints __attribute__((vector_size(64)));
+  typedef short shorts __attribute__((vector_size(32)));
+  T row[L] = {};
+  for (long at = 0; at < L; at += 16) {
+    ints part;
+    __builtin_memcpy(&part, (const int*)&guard + at, sizeof(part));
+    const unsigned short lanes = __builtin_ia32_cvtd2mask512(part);
+    if (!lanes) continue;  // no lane of a page that is not there: the machine takes long over it
+    if (stride == 1 && sizeof(T) == 4) {
+      const ints x = __builtin_ia32_loaddqusi512_mask((const int*)p + at, ints{}, lanes);
+      __builtin_memcpy(row + at, &x, sizeof(x));
+    } else if (stride == 1 && sizeof(T) == 2) {
+      const shorts x = __builtin_ia32_loaddquhi256_mask((const shorts*)(p + at), shorts{}, lanes);
+      __builtin_memcpy(row + at, &x, sizeof(x));
+    } else {
+      for (long j = 0; j < 16; j++)
+        if (part[j]) row[at + j] = p[(at + j) * stride];
+    }
+  }
+  return load(row);
+}
+)",
+     1, true},
     {"running_sum", "", R"(
 template <class T, class V> INL V running_sum(T& sum, V x) {
   T row[L];

@@ -1,5 +1,7 @@
 #include "codegen/loops/prelude/prelude.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -19,27 +21,30 @@ constexpr Element kElements[] = {
     {"i64", "long", 8},           {"f32", "float", 4},        {"f64", "double", 8}};
 
 // The type of a vector, its constants, and how it is read and written.
-std::string type_text(const Element& element) {
+std::string type_text(const Element& element, bool split) {
+  const std::string read = fmt::format("*(const {}u*)p", element.name);
   return fmt::format(R"(
 typedef {1} {0}v __attribute__((vector_size({2} * L)));
 typedef {0}v {0}u __attribute__((aligned({2}), may_alias));
 INL {0}v {0}({1} x) {{ return x - {0}v{{}}; }}
-INL {0}v load(const {1}* p) {{ return *(const {0}u*)p; }}
-INL void store({1}* p, {0}v x) {{ *({0}u*)p = x; }}
+INL {0}v load(const {1}* p) {{ return {3}; }}
+INL void store({1}* p, {0}v x) {{ *({0}u*)p = {4}; }}
 INL {0}v splat(const {1}* p) {{ return {0}(*p); }}
 )",
-                     element.name, element.type, element.bytes);
+                     element.name, element.type, element.bytes,
+                     split ? fmt::format("SPLIT({})", read) : read, split ? "JOINED(x)" : "x");
 }
 
 }  // namespace
 
-const PreludePiece* find_piece(std::string_view name, int sixteens) {
+const PreludePiece* find_piece(std::string_view name, int sixteens, bool split) {
   const PreludePiece* found = nullptr;
   for (auto family : {prelude::exponentials, prelude::logarithms, prelude::trigonometry,
                       prelude::error_functions, prelude::memory, prelude::narrow_floats})
     for (const PreludePiece& piece : family)
-      if (piece.name == name && piece.sixteens <= sixteens &&
-          (!found || piece.sixteens > found->sixteens))
+      if (piece.name == name && piece.sixteens <= sixteens && piece.split <= split &&
+          (!found ||
+           std::pair(piece.split, piece.sixteens) > std::pair(found->split, found->sixteens)))
         found = &piece;
   return found;
 }
@@ -47,8 +52,8 @@ const PreludePiece* find_piece(std::string_view name, int sixteens) {
 bool Prelude::use(std::string_view name) {
   if (used_.contains(name)) return true;
   for (const Element& element : kElements)
-    if (element.name == name) return append(name, type_text(element)), true;
-  const PreludePiece* piece = find_piece(name, sixteens_);
+    if (element.name == name) return append(name, type_text(element, split_)), true;
+  const PreludePiece* piece = find_piece(name, sixteens_, split_);
   if (!piece) return false;
   for (std::string_view rest = piece->needs; !rest.empty();) {
     const size_t space = rest.find(' ');
