@@ -61,6 +61,9 @@ struct Quote {
   Refusal refusal;      // they cannot be run as one
   double together = 0;  // as one
   double apart = 0;     // of one call alone: with what ATen has for it
+  // What they compute may be computed again where it is used: no function that takes long, nothing
+  // drawn, reduced or looked up, no error of data.
+  bool is_cheap = false;
 };
 
 struct Executor {
@@ -68,9 +71,10 @@ struct Executor {
   std::function<Refusal(const Trace&, const Call&)> claims;
 
   // Of those that run several calls as one region: `inputs` are what the calls use, `outputs` what
-  // is used of them elsewhere. Calls that it claims are put together where that takes less time
-  // than running them apart. Null: it runs each call by itself.
-  std::function<Quote(const Trace&, std::span<const Call>, c10::ArrayRef<ValueId> inputs,
+  // is used of them elsewhere. What they say of calls, and the code that they have for them,
+  // depends on the structure of these calls alone (ir/structure.h). Calls that it claims are put
+  // together where that takes less time than running them apart. Null: it runs each call by itself.
+  std::function<Quote(const Trace&, std::span<const Call* const>, c10::ArrayRef<ValueId> inputs,
                       c10::ArrayRef<ValueId> outputs)>
       fuses;
   // The code of regions that were made of its calls, one each; null where the calls are to run one

@@ -1,6 +1,7 @@
 #include "passes/grouping.h"
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 
 #include <fmt/format.h>
@@ -56,6 +57,10 @@ Grouping::Grouping(const Trace& trace, const Executor& executor, std::vector<Dec
 }
 
 void Grouping::run() {
+  unit_of_.resize(end_);
+  std::iota(unit_of_.begin(), unit_of_.end(), 0);
+  copied_into_.resize(end_);
+  is_cheap_.resize(end_);
   int32_t segment = 0, last_draw = -1;
   for (int32_t i = 0; i < end_; ++i) {
     const Call& call = trace_.calls[i];
@@ -70,6 +75,7 @@ void Grouping::run() {
     if (units_.back().fusable) join(i);
   }
   keep_what_gains();
+  repeat_cheap();
 }
 
 // A number of the trace counts as one where dtypes are promoted, which no type says: it may only be
@@ -92,10 +98,10 @@ void Grouping::add(int32_t i, int32_t segment, bool fusable) {
     unit.apart = alone.apart;
     unit.as_one = alone.together;
     unit.refusal = std::move(alone.refusal);
+    is_cheap_[i] = alone.is_cheap;
     unit.is_region = unit.refusal.empty() && gains(unit.as_one, unit.apart);
   }
   units_.push_back(std::move(unit));
-  unit_of_.push_back(i);
 }
 
 // With those that make what the call uses, the latest first; then with the latest that uses the
@@ -153,16 +159,14 @@ bool Grouping::merge(int32_t into, int32_t from) {
   return true;
 }
 
-Quote Grouping::quote(const std::vector<int32_t>& members) const {
-  const std::vector<ValueId> inputs = inputs_of(members), outputs = outputs_of(members);
-  if (members.size() == 1)
-    return executor_.fuses(trace_, {&trace_.calls[members[0]], 1}, inputs, outputs);
-  std::vector<Call> calls;
-  for (int32_t i : members) calls.push_back(trace_.calls[i]);
+Quote Grouping::quote(const Calls& members, const Calls& copies) const {
+  const std::vector<ValueId> inputs = inputs_of(members), outputs = outputs_of(members, copies);
+  c10::SmallVector<const Call*, 16> calls;
+  for (int32_t i : members) calls.push_back(&trace_.calls[i]);
   return executor_.fuses(trace_, calls, inputs, outputs);
 }
 
-int64_t Grouping::computing(const std::vector<int32_t>& members) const {
+int64_t Grouping::computing(const Calls& members) const {
   return std::ranges::count_if(members, [&](int32_t i) { return !is_view_[i]; });
 }
 
@@ -207,7 +211,7 @@ std::vector<Grouping::Group> Grouping::ordered() const {
   while (!ready.empty()) {
     const int32_t u = ready.top().second;
     ready.pop();
-    result.push_back({units_[u].members, units_[u].is_region});
+    result.push_back({units_[u].members, units_[u].is_region, units_[u].copies});
     for (int32_t next : after[u])
       if (before[next].erase(u) && before[next].empty())
         ready.emplace(units_[next].members.back(), next);
@@ -215,7 +219,7 @@ std::vector<Grouping::Group> Grouping::ordered() const {
   return result;
 }
 
-std::vector<ValueId> Grouping::inputs_of(const std::vector<int32_t>& members) const {
+std::vector<ValueId> Grouping::inputs_of(const Calls& members) const {
   std::vector<ValueId> inputs;
   std::set<ValueId> seen;
   for (int32_t i : members)
@@ -227,35 +231,48 @@ std::vector<ValueId> Grouping::inputs_of(const std::vector<int32_t>& members) co
   return inputs;
 }
 
-std::vector<ValueId> Grouping::outputs_of(const std::vector<int32_t>& members) const {
+std::vector<ValueId> Grouping::outputs_of(const Calls& members, const Calls& copies) const {
   std::vector<ValueId> outputs;
   for (int32_t i : members)
     if (!is_view_[i])
       for_each_value(trace_.calls[i].results, [&](ValueId id) {
-        if (is_needed_outside(id, members)) outputs.push_back(id);
+        if (is_needed_outside(id, members, copies)) outputs.push_back(id);
       });
   return outputs;
 }
 
-bool Grouping::is_needed_outside(ValueId id, const std::vector<int32_t>& members) const {
+bool Grouping::is_needed_outside(ValueId id, const Calls& members, const Calls& copies) const {
+  const int32_t maker = maker_[id];
+  if (std::ranges::binary_search(copies, maker)) return false;
   if (is_output_[id]) return true;
+  const bool own = maker >= 0 && std::ranges::binary_search(members, maker);
+  const auto without_copy = [&](int32_t unit) {
+    if (own && (unit == unit_of_[maker] || copied_into_[maker].contains(unit))) return false;
+    return unit >= 0;
+  };
   return std::ranges::any_of(used_at_[id], [&](int32_t at) {
-    if (!std::ranges::binary_search(members, at)) return true;
-    return is_view_[at] && is_kept_outside(at, members);
+    if (at >= end_ || std::ranges::any_of(copied_into_[at], without_copy)) return true;
+    if (std::ranges::binary_search(members, at))
+      return is_view_[at] && is_kept_outside(at, members, copies);
+    const int32_t unit = unit_of_[at];
+    return without_copy(unit) || (unit >= 0 && is_view_[at] &&
+                                  is_kept_outside(at, units_[unit].members, units_[unit].copies));
   });
 }
 
-bool Grouping::is_kept_outside(int32_t view, const std::vector<int32_t>& members) const {
+bool Grouping::is_kept_outside(int32_t view, const Calls& members, const Calls& copies) const {
   bool needed = false;
   for_each_value(trace_.calls[view].results,
-                 [&](ValueId id) { needed |= is_needed_outside(id, members); });
+                 [&](ValueId id) { needed |= is_needed_outside(id, members, copies); });
   return needed;
 }
 
 std::set<int32_t> Grouping::makers_of(int32_t unit) const {
   std::set<int32_t> makers;
   for (int32_t i : units_[unit].members) {
-    for_each_maker(i, [&](int32_t maker) { makers.insert(unit_of_[maker]); });
+    for_each_maker(i, [&](int32_t maker) {
+      if (!copied_into_[maker].contains(unit)) makers.insert(unit_of_[maker]);
+    });
     if (draw_before_[i] >= 0) makers.insert(unit_of_[draw_before_[i]]);
   }
   makers.erase(unit);
@@ -300,7 +317,7 @@ void Grouping::add_order_of_segments(std::vector<std::set<int32_t>>& before,
         if (before[later].insert(earlier).second) after[earlier].push_back(later);
 }
 
-void Grouping::note_refused(const std::vector<int32_t>& members, Refusal refusal) const {
+void Grouping::note_refused(const Calls& members, Refusal refusal) const {
   note(members.front(), members.back(), std::move(refusal));
 }
 

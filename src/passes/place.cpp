@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "ir/call_text.h"
 #include "ops/facts.h"
+#include "passes/asked_once.h"
 #include "passes/opened.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
@@ -74,8 +75,9 @@ class Placement {
 
 }  // namespace
 
-Trace place(const Trace& trace, std::span<const Executor> executors,
-            std::vector<Decision>* decisions) {
+Trace place(const Trace& trace, std::span<const Executor> given, std::vector<Decision>* decisions) {
+  std::vector<Executor> executors;
+  for (const Executor& executor : given) executors.push_back(asked_once(executor));
   Trace placed = Placement(trace, executors, decisions).run();
   for (const Executor& executor : executors)
     if (executor.fuses) placed = form_regions(placed, executor, decisions);

@@ -1,5 +1,6 @@
 #include "passes/regions.h"
 
+#include <map>
 #include <set>
 
 #include "ir/rename.h"
@@ -19,9 +20,9 @@ class Assembly {
   Trace run() {
     for (const Grouping::Group& group : groups_.ordered()) {
       if (group.is_region && has_fuel(group.members))
-        add_region(group.members);
+        add_region(group);
       else
-        for (int32_t i : group.members) result_.calls.push_back(trace_.calls[i]);
+        add_calls(group);
     }
     if (trace_.epilogue >= 0) {
       result_.epilogue = static_cast<int32_t>(result_.calls.size());
@@ -38,7 +39,45 @@ class Assembly {
     return refusal.empty();
   }
 
-  void add_region(const std::vector<int32_t>& members) {
+  void add_calls(const Grouping::Group& group) {
+    const Renaming copies = names_of(group.copies);
+    for (int32_t i : group.members) {
+      result_.calls.push_back(trace_.calls[i]);
+      copies.apply(result_.calls.back());
+    }
+  }
+
+  // New values for what copies make; those that share memory share that of the copy.
+  Renaming names_of(const Grouping::Calls& copies) {
+    Renaming names(trace_.values.size());
+    std::map<StorageId, StorageId> storages;
+    for (int32_t i : copies) {
+      std::set<ValueId> given;
+      for_each_value(trace_.calls[i].args, [&](ValueId id) { given.insert(id); });
+      const bool is_view = groups_.is_view(i);
+      for_each_result(trace_.calls[i], [&](ValueId id) {
+        if (!given.insert(id).second) return;
+        TensorType type = type_of(trace_, id);
+        const StorageId storage = type.storage;
+        const auto known = storages.find(storage);
+        if (known != storages.end()) type.storage = known->second;
+        if (known == storages.end() && !is_view) type.storage = kNoStorage;
+        names.set(id, add_value(result_, type));
+        if (!is_view) storages[storage] = result_.values.back().type.storage;
+      });
+    }
+    return names;
+  }
+
+  // Those of its body, too.
+  template <class F>
+  static void for_each_result(const Call& call, F&& f) {
+    for_each_value(call.results, f);
+    for (const Call& inner : call.body) for_each_result(inner, f);
+  }
+
+  void add_region(const Grouping::Group& group) {
+    const auto& [members, is_region, copies] = group;
     Call region;
     region.op = Op::named("fusion" + std::to_string(regions_++));
     region.executor = executor_;
@@ -47,13 +86,13 @@ class Assembly {
     region.source = last.source;
     region.module = last.module;
     for (ValueId id : groups_.inputs_of(members)) region.args.push_back(Arg::of(id));
-    for (ValueId id : groups_.outputs_of(members)) region.results.push_back(Arg::of(id));
+    for (ValueId id : groups_.outputs_of(members, copies)) region.results.push_back(Arg::of(id));
     std::vector<Call> kept;
-    Renaming inside(trace_.values.size());
+    Renaming inside = names_of(copies);
     for (int32_t i : members) {
       Call call = trace_.calls[i];
       call.executor.clear();
-      if (groups_.is_view(i) && groups_.is_kept_outside(i, members)) {
+      if (groups_.is_view(i) && groups_.is_kept_outside(i, members, copies)) {
         kept.push_back(trace_.calls[i]);
         kept.back().body.clear();  // its values are those of the call in the region
         for_each_value(call.results, [&](ValueId id) {

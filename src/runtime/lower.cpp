@@ -13,15 +13,23 @@
 namespace fulgurite {
 namespace {
 
+// What is asked of a whole trace.
+struct TraceMemory {
+  std::unordered_set<StorageId> given, visible;  // of inputs; of outputs as well
+  bool requires_grad = false;                    // any value
+
+  explicit TraceMemory(const Trace& trace) {
+    for (const Input& input : trace.inputs) given.insert(type_of(trace, input.id).storage);
+    visible = given;
+    for (ValueId id : trace.outputs) visible.insert(type_of(trace, id).storage);
+    for (const Value& value : trace.values) requires_grad |= value.type.requires_grad;
+  }
+};
+
 class Lowering {
  public:
-  explicit Lowering(const Trace& trace, const LowerOptions& options = {})
-      : trace_(trace), options_(options) {
-    for (const Input& input : trace.inputs) given_.insert(type_of(trace, input.id).storage);
-    visible_ = given_;
-    for (ValueId id : trace.outputs) visible_.insert(type_of(trace, id).storage);
-    for (const Value& value : trace.values) requires_grad_ |= value.type.requires_grad;
-  }
+  Lowering(const Trace& trace, const TraceMemory& memory, const LowerOptions& options = {})
+      : trace_(trace), memory_(memory), options_(options) {}
 
   Lowered run(const std::vector<Call>& calls, const std::vector<ValueId>& inputs,
               const std::vector<ValueId>& outputs) {
@@ -110,7 +118,7 @@ class Lowering {
     bool lasting = !call.retyped.empty();
     for (int i : written_args(call))
       for (ValueId id : call.args[i].values)
-        lasting |= id != kNoValue && given_.count(type_of(trace_, id).storage);
+        lasting |= id != kNoValue && memory_.given.count(type_of(trace_, id).storage);
     return lasting;
   }
 
@@ -132,8 +140,10 @@ class Lowering {
     std::vector<ValueId> inputs, outputs;
     for_each_value(call.args, [&](ValueId id) { inputs.push_back(id); });
     for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
+    std::vector<Call> calls = call.body;
+    free_last_used(calls, inputs, outputs);
     CompiledRegion made{call.op.region, code->second,
-                        fulgurite::lower(trace_, call.body, inputs, outputs), nullptr};
+                        Lowering(trace_, memory_).run(calls, inputs, outputs), nullptr};
     if (options_.keep_inputs) made.last_inputs = std::make_shared<LastInputs>();
     return std::make_shared<const CompiledRegion>(std::move(made));
   }
@@ -194,11 +204,11 @@ class Lowering {
     if (!call.op.aten) return call.gradient ? Dispatch::NoGrad : below_autograd();
     if (may_ask_for_grad(call)) return Dispatch::NoGrad;
     if (!can_be_seen(call)) return below_autograd();
-    return requires_grad_ ? Dispatch::NoGrad : Dispatch::Ambient;
+    return memory_.requires_grad ? Dispatch::NoGrad : Dispatch::Ambient;
   }
 
   Dispatch below_autograd() const {
-    return requires_grad_ ? Dispatch::BelowAutogradNoGrad : Dispatch::BelowAutograd;
+    return memory_.requires_grad ? Dispatch::BelowAutogradNoGrad : Dispatch::BelowAutograd;
   }
 
   // Below autograd no view of a parameter requires grad. at::matmul folds the larger of two tensors
@@ -219,7 +229,9 @@ class Lowering {
   // view to its base, and the grad mode in which it was made must come out as eager's.
   bool can_be_seen(const Call& call) const {
     bool seen = false;
-    const auto look = [&](ValueId id) { seen |= visible_.count(type_of(trace_, id).storage) > 0; };
+    const auto look = [&](ValueId id) {
+      seen |= memory_.visible.count(type_of(trace_, id).storage) > 0;
+    };
     const OpFacts& facts = facts_of(*call.op.aten);
     if (facts.is_view || facts.changes_metadata) for_each_value(call.results, look);
     for (int i : written_args(call))
@@ -229,13 +241,12 @@ class Lowering {
   }
 
   const Trace& trace_;
+  const TraceMemory& memory_;
   LowerOptions options_;
   Lowered out_;
   std::unordered_map<const Call*, RegionCodePointer> code_;
   Targets targets_;
   std::unordered_map<ValueId, Slot> slots_;
-  std::unordered_set<StorageId> given_, visible_;  // of inputs; of outputs as well
-  bool requires_grad_ = false;                     // any value of the trace
 };
 
 }  // namespace
@@ -243,13 +254,13 @@ class Lowering {
 Lowered lower(const Trace& trace, const LowerOptions& options) {
   std::vector<ValueId> inputs;
   for (const Input& input : trace.inputs) inputs.push_back(input.id);
-  return Lowering(trace, options).run(trace.calls, inputs, trace.outputs);
+  return Lowering(trace, TraceMemory(trace), options).run(trace.calls, inputs, trace.outputs);
 }
 
 Lowered lower(const Trace& trace, std::vector<Call> calls, const std::vector<ValueId>& inputs,
               const std::vector<ValueId>& outputs) {
   free_last_used(calls, inputs, outputs);
-  return Lowering(trace).run(calls, inputs, outputs);
+  return Lowering(trace, TraceMemory(trace)).run(calls, inputs, outputs);
 }
 
 }  // namespace fulgurite

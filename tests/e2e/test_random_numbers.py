@@ -48,7 +48,7 @@ def check(function, *args, before=(0, 1, 623), fused=True, generator=None):
     names = [name for _, f in fulgurite.examine.get_fusions(trace) for name in f.operators]
     assert (
         bool(
-            {"dropout", "native_dropout", "bernoulli", "rand", "rand_like", "uniform"}
+            {"dropout", "native_dropout", "bernoulli", "rand", "rand_like", "randint", "uniform"}
             & {name.removeprefix("aten::").partition(".")[0] for name in names}
         )
         == fused
@@ -67,6 +67,25 @@ def test_operators(dtype, size):
     check(lambda x: torch.rand_like(x) * x + 1, x)
     check(lambda x: torch.rand(x.shape, dtype=x.dtype) * x + 1, x)
     check(lambda x: torch.empty_like(x).uniform_(-0.3, 1.1) * x, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float32, torch.float64])
+@pytest.mark.parametrize("size", SIZES)
+def test_integers(dtype, size):
+    x = torch.ones(size, dtype=dtype)
+    check(lambda x: torch.randint(1000, x.shape, dtype=dtype) + x, x)
+    check(lambda x: torch.randint(-7, 1 << 24, x.shape, dtype=dtype) * 3 + x, x)
+    check(lambda x: torch.randint(5, 6, x.shape, dtype=dtype) - x, x)
+
+
+@pytest.mark.parametrize("low, high", [(0, 1 << 28), (-(1 << 40), 3), (1 << 30, (1 << 30) + 9)])
+def test_integers_of_other_ranges(low, high):
+    check(lambda x: torch.randint(low, high, x.shape) + x, torch.ones(300), fused=False)
+    check(
+        lambda x: torch.randint(0, 200, x.shape, dtype=torch.uint8) + x,
+        torch.ones(300),
+        fused=False,
+    )
 
 
 @pytest.mark.parametrize("p", [0.0, 1e-9, 0.25, 1 / 3, 0.999, 1.0])

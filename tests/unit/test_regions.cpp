@@ -2,6 +2,7 @@
 #include <torch/types.h>
 
 #include <functional>
+#include <utility>
 
 #include "capture/replay.h"
 #include "capture/tracer.h"
@@ -35,7 +36,7 @@ Executor fuser(decltype(Executor::fuses) fuses) {
   return {"fuser", claims, std::move(fuses), nullptr};
 }
 
-Quote fuse_all(const Trace&, std::span<const Call>, c10::ArrayRef<ValueId>,
+Quote fuse_all(const Trace&, std::span<const Call* const>, c10::ArrayRef<ValueId>,
                c10::ArrayRef<ValueId>) {
   return {};
 }
@@ -174,7 +175,8 @@ TEST_CASE("writes to inputs come after all regions") {
 
 TEST_CASE("the executor has the last word, and says why") {
   std::vector<Decision> decisions;
-  const auto at_most_two = [](const Trace&, std::span<const Call> calls, auto, auto) -> Quote {
+  const auto at_most_two = [](const Trace&, std::span<const Call* const> calls, auto,
+                              auto) -> Quote {
     return {.refusal = calls.size() > 2 ? "three are many" : ""};
   };
   CHECK(placed([](const at::Tensor& x) -> Tensors { return {((x + 1) * x).relu().neg()}; },
@@ -189,7 +191,7 @@ TEST_CASE("the executor has the last word, and says why") {
 
 TEST_CASE("calls are put together where that takes less time") {
   // Two calls take 2000 ns as one, any others half of what they take apart.
-  const auto quote = [](const Trace&, std::span<const Call> calls, auto, auto) -> Quote {
+  const auto quote = [](const Trace&, std::span<const Call* const> calls, auto, auto) -> Quote {
     const auto count = static_cast<double>(calls.size());
     return {.refusal = "", .together = count == 2 ? 2300 : 500 * count, .apart = 1000};
   };
@@ -204,7 +206,7 @@ TEST_CASE("calls are put together where that takes less time") {
 }
 
 TEST_CASE("one call that gains nothing stays as it is, and it is said why") {
-  const auto quote = [](const Trace&, std::span<const Call>, auto, auto) -> Quote {
+  const auto quote = [](const Trace&, std::span<const Call* const>, auto, auto) -> Quote {
     return {.refusal = "", .together = 1500, .apart = 1200};
   };
   std::vector<Decision> decisions;
@@ -219,6 +221,49 @@ TEST_CASE("calls of one shape that use the same are one region") {
   CHECK(placed([](const at::Tensor& x) -> Tensors { return {x + 1, x * 2}; }) ==
         "fusion0[add mul]");
   CHECK(placed([](const at::Tensor& x) -> Tensors { return {x + 1, x.t() * 2}; }) == "add t mul");
+}
+
+TEST_CASE("what is cheap is computed again where that takes less time") {
+  // A result that is used elsewhere takes 1000 ns; relu takes long.
+  bool neg_is_cheap = true;
+  const auto quote = [&](const Trace&, std::span<const Call* const> calls, auto,
+                         c10::ArrayRef<ValueId> outputs) -> Quote {
+    const auto takes_long = [&](const Call* call) {
+      const std::string name = call->op.aten->schema().name();
+      return name == "aten::relu" || (name == "aten::neg" && !neg_is_cheap);
+    };
+    return {.refusal = "",
+            .together = 100 * static_cast<double>(calls.size()) +
+                        1000 * static_cast<double>(outputs.size()),
+            .apart = 2000,
+            .is_cheap = std::ranges::none_of(calls, takes_long)};
+  };
+  std::vector<Decision> decisions;
+  const auto branches = [](const at::Tensor& x) -> Tensors {
+    const at::Tensor a = x.neg();
+    const at::Tensor b = (a.relu() + 1).cumsum(0).relu();
+    return {b + a};
+  };
+  CHECK(placed(branches, quote, &decisions) ==
+        "fusion0[neg relu add] cumsum fusion1[neg relu add]");
+  CHECK(std::ranges::any_of(decisions, [](const Decision& d) {
+    return d.refusal.empty() && d.call.find("computed again with") != std::string::npos;
+  }));
+  neg_is_cheap = false;
+  CHECK(placed(branches, quote) == "fusion0[neg relu add] cumsum fusion1[relu add]");
+}
+
+TEST_CASE("calls of one structure are asked about once") {
+  int64_t asked = 0;
+  const auto quote = [&](const Trace&, std::span<const Call* const>, auto, auto) -> Quote {
+    ++asked;
+    return {.refusal = "", .together = 1, .apart = 2};
+  };
+  const auto layer = [](const at::Tensor& x) { return (x.neg() + 1).cumsum(0); };
+  placed([&](const at::Tensor& x) -> Tensors { return {layer(x)}; }, quote);
+  const int64_t once = std::exchange(asked, 0);
+  placed([&](const at::Tensor& x) -> Tensors { return {layer(layer(layer(layer(x))))}; }, quote);
+  CHECK(asked == once);
 }
 
 TEST_CASE("a plan runs the code of a region, and its calls where the code declines") {

@@ -1,10 +1,14 @@
 #include "executors/fused_cpu/fused_cpu.h"
 
+#include <algorithm>
+#include <unordered_map>
+
 #include "codegen/jit/compile.h"
 #include "codegen/loops/lower.h"
 #include "executors/fused_cpu/cost.h"
 #include "executors/fused_cpu/draw_check.h"
 #include "executors/fused_cpu/region_kernel.h"
+#include "ir/structure.h"
 #include "ops/facts.h"
 #include "ops/kernel_errors.h"
 
@@ -30,8 +34,21 @@ Refusal claims(const Trace& trace, const Call& call) {
   return refuse_in_loops(trace, call);
 }
 
-Quote fuses(const Trace& trace, std::span<const Call> calls, c10::ArrayRef<ValueId> inputs,
-            c10::ArrayRef<ValueId> outputs) {
+bool is_cheap(const LoopProgram& program) {
+  const auto takes_long = [](const ScalarNode& node) {
+    const bool divides = node.prim == Prim::Div || node.prim == Prim::Rem;
+    return node.takes_long() || is_running(node.prim) ||
+           (divides && !c10::isFloatingType(node.dtype));
+  };
+  return program.reductions.empty() && program.drawn.empty() && program.statements.checks.empty() &&
+         std::ranges::none_of(program.loads, &Access::by_lane) &&
+         std::ranges::none_of(program.statements.nodes(), takes_long);
+}
+
+Quote fuses(const Trace& trace, std::span<const Call* const> pointers,
+            c10::ArrayRef<ValueId> inputs, c10::ArrayRef<ValueId> outputs) {
+  std::vector<Call> calls;
+  for (const Call* call : pointers) calls.push_back(*call);
   Quote quote;
   auto made = lower_region(trace, calls, inputs, outputs);
   const auto* program = std::get_if<LoopProgram>(&made);
@@ -39,6 +56,7 @@ Quote fuses(const Trace& trace, std::span<const Call> calls, c10::ArrayRef<Value
   if (program) {
     quote.refusal = refuse_on_cores(*program);
     quote.together = kernel_nanoseconds(*program, default_target().vector_bytes);
+    quote.is_cheap = is_cheap(*program);
   } else {
     quote.refusal = std::get<Refusal>(std::move(made));
   }
@@ -64,10 +82,27 @@ RegionCodePointer code_of(const RegionKernelPointer& kernel) {
   return code;
 }
 
+// Regions of one structure have one code.
 std::vector<RegionCodePointer> lower(const Trace& trace, std::span<const Call* const> regions) {
-  std::vector<RegionCodePointer> codes;
-  for (const RegionKernelPointer& kernel : region_kernels(trace, regions))
-    codes.push_back(code_of(kernel));
+  Structure structure;
+  std::unordered_map<std::string, size_t> number_of;
+  std::vector<const Call*> distinct;
+  std::vector<size_t> numbers;
+  for (const Call* region : regions) {
+    std::vector<ValueId> inputs, outputs;
+    for_each_value(region->args, [&](ValueId id) { inputs.push_back(id); });
+    for_each_value(region->results, [&](ValueId id) { outputs.push_back(id); });
+    std::vector<const Call*> calls;
+    for (const Call& call : region->body) calls.push_back(&call);
+    auto key = structure.of(trace, calls, inputs, outputs);
+    numbers.push_back(distinct.size());
+    if (key) numbers.back() = number_of.emplace(std::move(*key), distinct.size()).first->second;
+    if (numbers.back() == distinct.size()) distinct.push_back(region);
+  }
+  std::vector<RegionCodePointer> made, codes;
+  for (const RegionKernelPointer& kernel : region_kernels(trace, distinct))
+    made.push_back(code_of(kernel));
+  for (size_t number : numbers) codes.push_back(made.at(number));
   return codes;
 }
 

@@ -144,4 +144,31 @@ Results uniform_of(const DrawCall& call) {
   return {between(call, fma(x, span, low), from, to)};
 }
 
+DrawnElements integer_elements(const Trace& trace, const Call& call, bool from_zero) {
+  constexpr int64_t kOneWord = int64_t{1} << 28, kExact = int64_t{1} << 24;
+  const TensorType& type = result_type(trace, call);
+  const auto bound = [&](size_t i) {
+    const Arg& arg = call.args.at(i);
+    if (!arg.constant.isInt()) throw Unsupported("a bound that is computed");
+    return arg.constant.toInt();
+  };
+  const int64_t low = from_zero ? 0 : bound(0), high = bound(from_zero ? 0 : 1);
+  const bool is_integer = type.dtype == ScalarType::Int || type.dtype == ScalarType::Long;
+  if (!is_integer && type.dtype != ScalarType::Float && type.dtype != ScalarType::Double)
+    throw Unsupported("integers of another dtype");
+  const auto fits = [](int64_t x) { return x >= -kExact && x <= kExact; };
+  if (!is_integer && !(fits(low) && fits(high))) throw Unsupported("integers that floats round");
+  if (!(low < high) || low < -kOneWord || high > kOneWord || high - low >= kOneWord)
+    throw Unsupported("integers of two words");
+  return words_like(call, type, false);
+}
+
+Results integer_of(const DrawCall& call, bool from_zero) {
+  const int64_t low = from_zero ? 0 : call.args[0].constant->toInt();
+  const int64_t high = call.args[from_zero ? 0 : 1].constant->toInt();
+  const Scalar word = convert(call.word, ScalarType::Long);
+  const Scalar bits = word & word.like(int64_t{0xffffffff});
+  return {bits % bits.like(high - low) + bits.like(low)};
+}
+
 }  // namespace fulgurite::catalogue_families::rules

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "ops/facts.h"
@@ -187,26 +188,27 @@ class Epilogue {
   }
 
   // A call that leaves the geometry as it was counts in the version of the input all the same.
-  bool changes_metadata(ValueId input) const {
-    return std::any_of(in_.calls.begin(), in_.calls.end(), [input](const Call& call) {
-      if (!call.op.aten || !facts_of(*call.op.aten).changes_metadata) return false;
-      const auto written = written_args(call);
-      return std::any_of(written.begin(), written.end(),
-                         [&](int arg) { return call.args[arg].values[0] == input; });
-    });
+  std::unordered_set<ValueId> with_changed_metadata() const {
+    std::unordered_set<ValueId> changed;
+    for (const Call& call : in_.calls) {
+      if (!call.op.aten || !facts_of(*call.op.aten).changes_metadata) continue;
+      for (int arg : written_args(call)) changed.insert(call.args[arg].values[0]);
+    }
+    return changed;
   }
 
   void change_inputs() {
     for (const Input& input : in_.inputs)
       if (has_moved(input.id) && in_given_memory(input.id))
         moved_[input.id] = current(state_, input.id);
+    const auto changed = with_changed_metadata();
     for (const Input& input : in_.inputs) {
       const ValueId id = input.id;
       if (auto it = moved_.find(id); it != moved_.end()) {
         TensorType type = new_type(it->second);
         type.requires_grad = given_type(id).requires_grad;
         change(named_ops().set_, {Arg::of(id), Arg::of(it->second)}, id, type);
-      } else if (!same_geometry(old_type(id), given_type(id)) || changes_metadata(id)) {
+      } else if (!same_geometry(old_type(id), given_type(id)) || changed.contains(id)) {
         restride(id, old_type(id));
       }
     }
