@@ -82,7 +82,9 @@ def alias_signature(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> 
     signature = []
     for i, tensor in enumerate(outputs):
         memory = _memory(tensor)
-        signature.append("no memory" if memory is None else first.get(memory, "fresh"))
+        # Without elements it is nobody's concern whether there is room for some.
+        alone = "fresh" if tensor.numel() else "no memory"
+        signature.append("no memory" if memory is None else first.get(memory, alone))
         if memory is not None:
             first.setdefault(memory, f"output {i}")
     return signature

@@ -19,7 +19,8 @@ EXTREMES = {"amax", "amin", "max", "min", "aminmax"}
 # Differences of numbers of about 1, in eager too: errors are those of 1, times the operands.
 CANCELLING = {"gelu", "gelu_backward", "silu_backward", "tanh_backward", "sigmoid_backward", "mish",
               "mish_backward", "softplus_backward", "logit", "logit_backward", "_softmax_backward_data",
-              "_log_softmax_backward_data", "_log_softmax", "log_softmax"}  # fmt: skip
+              "_log_softmax_backward_data", "_log_softmax", "log_softmax", "nll_loss_forward",
+              "nll_loss2d_forward"}  # fmt: skip
 # Which may be 0 below the smallest normal number.
 UNDERFLOWING = {"_softmax", "softmax", "special_softmax"}
 # Which go through a row from its beginning on, or find the first of equal elements.
@@ -48,6 +49,8 @@ def left_out(op: str, args: list, kwargs: dict) -> str:
         return "eager reads outside of its arguments"
     if name.startswith(DIVIDING) and any(_has_no_floats(t) for t in args):
         return "eager divides integers by 0"
+    if op in NORMS and any(_has_negative_zero(t) for t in args[1:3]):
+        return "zeros of either sign meet in another order"
     if op in NORMS and args and not _fit_channels(args):
         return "eager reads outside of its arguments"
     if name in SAME_SHAPES and any(_has_negative_zero(t) for t in args):

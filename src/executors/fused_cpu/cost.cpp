@@ -29,7 +29,7 @@ constexpr double kRunning = 0.85, kAtenRunning = 0.95;  // an addition that wait
 // Of an element of a half or bfloat16 in memory: an access.
 constexpr double kNarrow = 0.025, kAtenNarrow = 0.08;
 constexpr double kAtenLong = 0.25;        // of an integer of 8 bytes, which ATen has no vectors for
-constexpr double kNarrowUnderMask = 0.1;  // one that may lie outside of its tensor
+constexpr double kNarrowUnderMask = 0.05;  // one that may lie outside of its tensor
 
 // Of one element in f32, in our vectors and in ATen's.
 struct FunctionCost {
@@ -180,7 +180,7 @@ double of_statement(const LoopProgram& program, const Counts& counts, int32_t i,
         return vectors_of(program, vector_bytes).sixteens() ? kScattered : kScatteredByLanes;
       if (is_narrow_float(program.loads[node.at].dtype))
         return node.args[1] >= 0 ? kNarrowUnderMask : kNarrow;
-      return (node.args[1] >= 0 ? 0.035 : 0.01) * width;
+      return (node.args[1] >= 0 ? 0.022 : 0.01) * width;
     case Prim::RunningSum:
     case Prim::RunningProduct:
       return program.columns ? 0.03 * width : kRunning;
@@ -227,12 +227,21 @@ bool finds_extremes(const LoopProgram& program) {
   });
 }
 
+// Whether elements are only put to other places, which ATen does byte by byte.
+bool only_moves(const LoopProgram& program) {
+  const auto is_moved = [&](int32_t i) {
+    const Prim prim = program.statements[i].prim;
+    return prim == Prim::Load || prim == Prim::Constant;
+  };
+  return std::ranges::all_of(program.stores, [&](const Store& store) {
+    const ScalarNode& node = program.statements[store.statement];
+    return is_moved(store.statement) ||
+           (node.prim == Prim::Select && is_moved(node.args[1]) && is_moved(node.args[2]));
+  });
+}
+
 // How many tensors of integers of 8 bytes are computed with.
 int64_t computed_integers(const LoopProgram& program) {
-  const auto moves = [&](const Store& store) {
-    return program.statements[store.statement].prim == Prim::Load;
-  };
-  if (std::ranges::all_of(program.stores, moves)) return 0;
   return std::ranges::count(program.loads, c10::ScalarType::Long, &Access::dtype);
 }
 
@@ -306,8 +315,10 @@ double aten_kernel_nanoseconds(const Trace& trace, const Call& call, const LoopP
     computed += of_statement_in_aten(program, counts, i) * counts.fewest(i);
   if (const OpRecord* record = record_of(call))
     computed = std::max(computed, record->aten_each * counts.all());
-  computed += kAtenLong * static_cast<double>(computed_integers(program)) * counts.all();
-  const int64_t narrow = narrow_accesses(program);
+  const bool moves = only_moves(program);
+  if (!moves)
+    computed += kAtenLong * static_cast<double>(computed_integers(program)) * counts.all();
+  const int64_t narrow = moves ? 0 : narrow_accesses(program);
   if (program.reduced)
     computed += (narrow ? 0.09 : 0) * counts.all();
   else
