@@ -107,6 +107,7 @@ class Runner {
 
   void begin(Trace captured) {
     latest_ = captured;
+    result_.series.reserve(kPipeline.size() + options_.extra.size() + 1);
     result_.series.push_back(std::move(captured));
   }
 

@@ -172,11 +172,10 @@ int64_t Grouping::computing(const Calls& members) const {
 
 // One call is worth a kernel if that is faster than ATen's; views cost nothing.
 void Grouping::keep_what_gains() {
-  for (size_t u = 0; u < units_.size(); ++u) {
+  for (size_t u = 0, count = units_.size(); u < count; ++u) {
     Unit& unit = units_[u];
     if (unit.members.empty() || !unit.fusable) continue;
-    const int64_t count = computing(unit.members);
-    if (count == 1) {
+    if (computing(unit.members) == 1) {
       unit.is_region = unit.refusal.empty() && gains(unit.as_one, unit.apart);
       note_alone(unit);
     }
@@ -185,12 +184,16 @@ void Grouping::keep_what_gains() {
 }
 
 void Grouping::dissolve(Unit& unit) {
-  const std::vector<int32_t> members = std::move(unit.members);
-  const int32_t segment = unit.segment;
-  unit.members = {members.front()};
-  for (size_t k = 1; k < members.size(); ++k) {
-    unit_of_[members[k]] = static_cast<int32_t>(units_.size());
-    units_.push_back({.members = {members[k]}, .segment = segment});
+  const Unit whole = std::move(unit);
+  for (int32_t i : whole.members) {
+    Unit part{.members = {i}, .segment = whole.segment, .fusable = true};
+    if (!is_view_[i]) part.apart = whole.apart;
+    if (i == whole.members.front()) {
+      units_[unit_of_[i]] = std::move(part);
+    } else {
+      unit_of_[i] = static_cast<int32_t>(units_.size());
+      units_.push_back(std::move(part));
+    }
   }
 }
 
@@ -321,27 +324,27 @@ void Grouping::note_refused(const Calls& members, Refusal refusal) const {
   note(members.front(), members.back(), std::move(refusal));
 }
 
+const std::string& Grouping::text_of(int32_t call) const {
+  texts_.resize(trace_.calls.size());
+  if (texts_[call].empty()) text_.append(texts_[call], trace_.calls[call]);
+  return texts_[call];
+}
+
 void Grouping::note(int32_t call, int32_t with, Refusal refusal) const {
   if (!decisions_) return;
-  std::string line;
-  text_.append(line, trace_.calls[call]);
-  if (with != call) {
-    line += "  with  ";
-    text_.append(line, trace_.calls[with]);
-  }
+  std::string line = text_of(call);
+  if (with != call) line += "  with  " + text_of(with);
   decisions_->push_back({executor_.name, std::move(line), std::move(refusal)});
 }
 
 void Grouping::note_alone(const Unit& unit) const {
   if (!decisions_ || unit.is_region) return;
   const auto call = std::ranges::find_if(unit.members, [&](int32_t i) { return !is_view_[i]; });
-  std::string line;
-  text_.append(line, trace_.calls[*call]);
   Refusal why = unit.refusal;
   if (why.empty())
     why = fmt::format("alone it gains nothing: it takes about {:.1f} us, with ATen {:.1f} us",
                       unit.as_one * 1e-3, unit.apart * 1e-3);
-  decisions_->push_back({executor_.name, std::move(line), std::move(why)});
+  decisions_->push_back({executor_.name, text_of(*call), std::move(why)});
 }
 
 }  // namespace fulgurite

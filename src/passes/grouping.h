@@ -79,16 +79,18 @@ class Grouping {
   bool is_repeatable(int32_t call) const;
   bool find_users(ValueId id, Repeat& repeat) const;
   Calls with_makers(const Repeat& repeat) const;
-  bool try_repeat(const Repeat& repeat, int32_t call);
+  bool moves_less(const Repeat& repeat, int32_t call, bool by_all) const;
+  bool try_repeat(const Repeat& repeat, int32_t call, bool by_all);
   void apply(const Repeat& repeat);
   void drop_unneeded(const Calls& calls, Unit& unit);
   Quote price(const std::set<int32_t>& units);
   bool uses_dropped(const Unit& unit) const;
-  int64_t bytes_of(const std::vector<ValueId>& ids) const;
+  int64_t bytes_of(c10::ArrayRef<ValueId> ids) const;
   int64_t kept_longer(const Repeat& repeat) const;
   void find_last_uses();
   void note_repeat(int32_t call, int32_t user, Refusal refusal) const;
 
+  const std::string& text_of(int32_t call) const;
   void note(int32_t call, int32_t with, Refusal refusal) const;
   void note_alone(const Unit& unit) const;
 
@@ -104,6 +106,7 @@ class Grouping {
   const Executor& executor_;
   std::vector<Decision>* decisions_;
   mutable CallText text_;                      // keeps the spellings that it has looked up
+  mutable std::vector<std::string> texts_;     // of calls, once asked for
   int32_t end_ = 0;                            // of the calls before the epilogue
   std::vector<int32_t> maker_;                 // of a value: a call, or -1
   std::vector<std::vector<int32_t>> used_at_;  // of a value: calls

@@ -35,11 +35,11 @@ void Grouping::repeat_cheap() {
     if (all.users.empty() || all.users.size() > kMostUsers) continue;
     Repeat whole = all;
     whole.calls = with_makers(all);
-    if (known && (try_repeat(whole, i) || try_repeat(all, i))) continue;
+    if (known && (try_repeat(whole, i, true) || try_repeat(all, i, true))) continue;
     for (int32_t user : std::set(all.users)) {
       if (unit_of_[i] < 0) break;
       whole.users = all.users = {user};
-      if (!try_repeat(whole, i)) try_repeat(all, i);
+      if (!try_repeat(whole, i, false)) try_repeat(all, i, false);
     }
   }
 }
@@ -95,7 +95,23 @@ Grouping::Calls Grouping::with_makers(const Repeat& repeat) const {
   return calls;
 }
 
-bool Grouping::try_repeat(const Repeat& repeat, int32_t call) {
+// Whether less is read than what is no longer read, and by all of them no longer written.
+bool Grouping::moves_less(const Repeat& repeat, int32_t call, bool by_all) const {
+  const int64_t result = bytes_of(trace_.calls[call].results[0].values);
+  const std::vector<ValueId> inputs = inputs_of(repeat.calls);
+  int64_t saved = by_all ? result : 0;
+  for (int32_t user : repeat.users) {
+    std::vector<ValueId> more;
+    const std::vector<ValueId> known = inputs_of(units_[user].members);
+    std::ranges::copy_if(inputs, std::back_inserter(more),
+                         [&](ValueId id) { return std::ranges::find(known, id) == known.end(); });
+    saved += result - bytes_of(more);
+  }
+  return saved > 0;
+}
+
+bool Grouping::try_repeat(const Repeat& repeat, int32_t call, bool by_all) {
+  if (!moves_less(repeat, call, by_all)) return false;
   std::set<int32_t> units = repeat.users;
   units.insert(repeat.unit);
   std::map<int32_t, Unit> before;
@@ -186,7 +202,7 @@ bool Grouping::uses_dropped(const Unit& unit) const {
   return false;
 }
 
-int64_t Grouping::bytes_of(const std::vector<ValueId>& ids) const {
+int64_t Grouping::bytes_of(c10::ArrayRef<ValueId> ids) const {
   int64_t bytes = 0;
   for (ValueId id : ids) {
     const TensorType& type = type_of(trace_, id);
@@ -225,13 +241,11 @@ void Grouping::find_last_uses() {
 
 void Grouping::note_repeat(int32_t call, int32_t user, Refusal refusal) const {
   if (!decisions_) return;
-  std::string line;
-  text_.append(line, trace_.calls[call]);
-  line += "  computed again with  ";
+  std::string line = text_of(call) + "  computed again with  ";
   const Calls& members = units_[user].members;
   const auto first =
       std::ranges::find_if(members, [&](int32_t i) { return unit_of_[i] == user && !is_view_[i]; });
-  text_.append(line, trace_.calls[first == members.end() ? members.back() : *first]);
+  line += text_of(first == members.end() ? members.back() : *first);
   decisions_->push_back({executor_.name, std::move(line), std::move(refusal)});
 }
 
