@@ -81,6 +81,7 @@ def test_turned_squares(shape):
     check(lambda x, y: x.mT * 2 + y, x, y)
     check(lambda x, y: (x.mT + y, x.mT - y), x, y)
     check(lambda x, y: torch.relu(x.mT) + x.mT, x, y)
+    check(lambda x, y: x.mT * y[..., :1] + 2, x, y)
 
 
 KEPT = {

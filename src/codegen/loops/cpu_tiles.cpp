@@ -167,8 +167,8 @@ std::string CpuTiles::band() {
         "      __builtin_memcpy(y{0} + j * d{1} + i, tile_y{0} + j * L, sizeof tile_y{0} / L);\n",
         s, i);
   }
-  const std::string before = body_.row_statements(-1, context);
-  const std::string line = rows + body_.inner_statements(roots, context) + made;
+  const std::string line =
+      rows + body_.row_statements(-1, context) + body_.inner_statements(roots, context) + made;
   std::string tile;
   if (only >= 0) {
     prelude_.append("transposed_floats", turned_floats(vectors_.lanes));
@@ -192,15 +192,15 @@ std::string CpuTiles::band() {
 {2}  }}
 }}
 static __attribute__((noinline)) void band({0}const long* strides, long n, bool far) {{
-{1}{3}  long i = 0;
+{1}  long i = 0;
   for (; i + L <= n; i += L) {{
-    if (far) ahead({4}strides, i);
-{5}  }}
+    if (far) ahead({3}strides, i);
+{4}  }}
   for (long j = 0; i < n && j < L; j++)
-    row({6}i, n - i, false);
+    row({5}i, n - i, false);
 }}
 )",
-      at_.parameters(), steps, ahead, before, given, tile, rest());
+      at_.parameters(), steps, ahead, given, tile, rest());
 }
 
 std::string CpuTiles::rest() const {
