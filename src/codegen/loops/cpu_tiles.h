@@ -29,6 +29,8 @@ class CpuTiles {
   bool is_transposed(size_t i) const {
     return !at_.is_store(i) && at_.is_strided(i) && at_[i].strides[across()] == 1;
   }
+  bool turns_in_registers(size_t i) const;
+  int32_t only_turned() const;
   std::string tiles();
   std::string rest() const;
 

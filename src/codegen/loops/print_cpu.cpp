@@ -82,7 +82,7 @@ class PointwisePrinter {
   // Worth a loop of its own only where memory is what bounds it: a function takes as long as three
   // floats. Possible only where whole vectors lie side by side.
   bool streams() const {
-    if (!program_.may_stream) return false;
+    if (!program_.may_stream || tiles_.any()) return false;
     int64_t bytes = 0, costly = 0;
     for (size_t i = 0; i < at_.count(); ++i)
       if (at_.stride(i) != 0) bytes += static_cast<int64_t>(c10::elementSize(at_[i].dtype));
