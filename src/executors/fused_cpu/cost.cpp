@@ -28,7 +28,7 @@ constexpr double kOurWord = 0.3, kAtenWord = 3;         // of a generator
 constexpr double kRunning = 0.85, kAtenRunning = 0.95;  // an addition that waits for the last
 // Of an element of a half or bfloat16 in memory: an access.
 constexpr double kNarrow = 0.025, kAtenNarrow = 0.08;
-constexpr double kAtenLong = 0.25;        // of an integer of 8 bytes, which ATen has no vectors for
+constexpr double kAtenLong = 0.25;  // of an integer of 8 bytes, which ATen has no vectors for
 constexpr double kNarrowUnderMask = 0.05;  // one that may lie outside of its tensor
 
 // Of one element in f32, in our vectors and in ATen's.
@@ -55,7 +55,7 @@ FunctionCost cost_of(Function f) {
     case Function::silu:
       return {0.24, 0.41};
     case Function::erf:
-      return {0.6, 0.45};
+      return {0.52, 0.45};
     case Function::tanh:
     case Function::gelu_tanh:
       return {0.4, 1.6};
@@ -229,14 +229,20 @@ bool finds_extremes(const LoopProgram& program) {
 
 // Whether elements are only put to other places, which ATen does byte by byte.
 bool only_moves(const LoopProgram& program) {
-  const auto is_moved = [&](int32_t i) {
-    const Prim prim = program.statements[i].prim;
-    return prim == Prim::Load || prim == Prim::Constant;
-  };
+  std::vector<bool> reads;  // the value depends on data
+  for (const ScalarNode& node : program.statements.nodes()) {
+    const auto depends = [&](int32_t arg) { return arg >= 0 && reads[arg]; };
+    reads.push_back(node.prim == Prim::Load || std::ranges::any_of(node.args, depends));
+  }
   return std::ranges::all_of(program.stores, [&](const Store& store) {
+    const auto is_moved = [&](int32_t i) {
+      const ScalarNode& node = program.statements[i];
+      return node.prim == Prim::Constant ||
+             (node.prim == Prim::Load && program.loads[node.at].dtype == store.access.dtype);
+    };
     const ScalarNode& node = program.statements[store.statement];
-    return is_moved(store.statement) ||
-           (node.prim == Prim::Select && is_moved(node.args[1]) && is_moved(node.args[2]));
+    return is_moved(store.statement) || (node.prim == Prim::Select && !reads[node.args[0]] &&
+                                         is_moved(node.args[1]) && is_moved(node.args[2]));
   });
 }
 

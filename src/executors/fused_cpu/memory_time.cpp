@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <c10/util/accumulate.h>
+
 namespace fulgurite {
 namespace {
 
@@ -110,7 +112,7 @@ double fresh_memory_nanoseconds(const LoopProgram& program) {
 }
 
 double strides_nanoseconds(const LoopProgram& program) {
-  constexpr Apart kTiles{0.15, 0.25, 0.55}, kNarrowTiles{0.4, 0.6, 2}, kByLane{0.6, 2.5, 8};
+  constexpr Apart kTiles{0.08, 0.15, 0.5}, kNarrowTiles{0.4, 0.4, 0.8}, kByLane{0.6, 2.5, 8};
   if (!goes_by_tiles(program)) return strided(program, kByLane);
   const bool narrow = std::ranges::any_of(program.loads, [&](const Access& load) {
     return is_turned(program, load) && c10::elementSize(load.dtype) < 4;
@@ -119,8 +121,13 @@ double strides_nanoseconds(const LoopProgram& program) {
 }
 
 double aten_strides_nanoseconds(const LoopProgram& program) {
-  constexpr Apart kLoops{1, 3, 6}, kTransposingCopy{0.5, 0.5, 0.8};
-  return strided(program, only_moves(program) ? kTransposingCopy : kLoops);
+  constexpr double kBackwards = 0.5;  // elements of less than 4 bytes, one by one
+  constexpr Apart kLoops{1, 3, 6}, kTransposingCopy{0.5, 0.5, 1};
+  double places = 0;
+  for (const Access& load : program.loads)
+    if (load.strides[program.lane_dimension()] == -1 && c10::elementSize(load.dtype) < 4)
+      places += static_cast<double>(c10::multiply_integers(program.sizes));
+  return kBackwards * places + strided(program, only_moves(program) ? kTransposingCopy : kLoops);
 }
 
 }  // namespace fulgurite
