@@ -27,6 +27,10 @@ bool gains(double as_one, double apart) {
 // Estimates that differ by less are the same.
 constexpr double kSame = 1.01;
 
+// Of a region to which calls are added that only use the same: so many counters of an optimiser
+// have one text, and are compiled once.
+constexpr size_t kMostResults = 16;
+
 bool makes_number(const Call& call) {
   return call.op.aten && (is_item(*call.op.aten) || is_arithmetic(*call.op.aten));
 }
@@ -116,8 +120,14 @@ void Grouping::join(int32_t i) {
       if (user < i && !is_view_[user] && units_[unit_of_[user]].fusable && have_one_shape(user, i))
         others.insert(user);
   });
-  for (int32_t other : others)
-    if (merge(unit_of_[other], unit_of_[i])) return;
+  std::set<int32_t> tried;
+  for (int32_t other : others) {
+    const int32_t unit = unit_of_[other];
+    if (!tried.insert(unit).second) continue;
+    const Unit& with = units_[unit];
+    if (outputs_of(with.members, with.copies).size() >= kMostResults) continue;
+    if (merge(unit, unit_of_[i])) return;
+  }
 }
 
 bool Grouping::have_one_shape(int32_t a, int32_t b) const {

@@ -167,3 +167,18 @@ def test_classes_out_of_bounds_where_only_the_weights_are_used():
     t[7] = 10
     with pytest.raises(IndexError, match="out of bounds"):
         compiled(x, t)
+
+
+def test_an_expanded_statistic_stays_in_its_region():
+    """As in the gradient of rms_norm."""
+
+    def program(x, grad):
+        s = (x * grad).sum(1, keepdim=True) * -0.5
+        return s.expand(x.shape) / x.shape[1] * x + grad
+
+    x, grad = torch.randn(64, 256), torch.randn(64, 256)
+    compiled = fulgurite.jit(program)
+    torch.testing.assert_close(compiled(x, grad), program(x, grad))
+    (_, fusion), *others = fulgurite.examine.get_fusions(fulgurite.last_traces(compiled)[-1])
+    assert not others
+    assert repr(fusion).endswith("(mul, sum, mul, expand, div, mul, add)")

@@ -223,6 +223,23 @@ TEST_CASE("calls of one shape that use the same are one region") {
   CHECK(placed([](const at::Tensor& x) -> Tensors { return {x + 1, x.t() * 2}; }) == "add t mul");
 }
 
+TEST_CASE("calls that only use the same are regions of sixteen") {
+  const std::string text = placed([](const at::Tensor& x) -> Tensors {
+    Tensors sums;
+    for (int i = 0; i < 20; ++i) sums.push_back(x + i);
+    return sums;
+  });
+  const size_t second = text.find("fusion1[");
+  REQUIRE(second != text.npos);
+  const auto count = [](std::string_view part) {
+    size_t found = 0;
+    for (size_t at = part.find("add"); at != part.npos; at = part.find("add", at + 1)) ++found;
+    return found;
+  };
+  CHECK(count(std::string_view(text).substr(0, second)) == 16);
+  CHECK(count(std::string_view(text).substr(second)) == 4);
+}
+
 TEST_CASE("what is cheap is computed again where that takes less time") {
   // A result that is used elsewhere takes 1000 ns; relu takes long.
   bool neg_is_cheap = true;

@@ -99,8 +99,6 @@ class Lowering {
     const TensorType& type = region_.type(id);
     const Dims& sizes = domain_.sizes();
     if (numel(type) == 0 && std::ranges::find(sizes, 0) == sizes.end()) return;
-    if (numel(type) > 0 && !is_injective(type))
-      throw Unsupported("a result whose elements share memory");
     bool per_row = false;
     const Place place = domain_.place_of(graph(), type.sizes, per_row);
     const Scalar value = value_at(id, place);
@@ -411,7 +409,10 @@ void check_memory(const Region& region, c10::ArrayRef<ValueId> outputs) {
   std::set<StorageId> taken;
   for (const auto& [id, buffer] : region.inputs) taken.insert(region.type(id).storage);
   for (ValueId id : outputs) {
-    const StorageId storage = region.type(id).storage;
+    const TensorType& type = region.type(id);
+    if (numel(type) > 0 && !is_injective(type))
+      throw Unsupported("a result whose elements share memory");
+    const StorageId storage = type.storage;
     if (storage != kNoStorage && !taken.insert(storage).second)
       throw Unsupported("a result shares memory with an input or with another result");
   }
