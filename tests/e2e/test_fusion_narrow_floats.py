@@ -98,4 +98,4 @@ def test_values_that_are_narrow_already_are_not_rounded_again():
     compiled(torch.ones(64, 64).bfloat16(), torch.ones(64, 64).bfloat16())
     (fusion,) = examine.get_fusions(fulgurite.last_traces(compiled)[-1])
     text = fusion[1].last_used.last_cpu_code()
-    assert text.count("= bf16_round(") == 1
+    assert text.count("= bf16_round_of_narrow(") == 1
