@@ -8,6 +8,6 @@
 namespace fulgurite::prelude {
 
 extern const std::span<const PreludePiece> exponentials, logarithms, trigonometry, error_functions,
-    memory, narrow_floats;
+    memory, guarded_reads, narrow_floats;
 
 }  // namespace fulgurite::prelude

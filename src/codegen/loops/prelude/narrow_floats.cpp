@@ -30,7 +30,7 @@ INL f32v bf16_round(f32v x) {
     {"bf16_bits", "bf16_rounded", R"(
 INL u16v bf16_bits(f32v x) { return bf16_rounded(x); }
 )"},
-    {"bf16_bits", "bf16_rounded sixteens", R"(
+    {"bf16_bits", "bf16_rounded sixteens in_memory_order", R"(
 #ifdef __AVX512BF16__
 INL unsigned short denormal(sixteen x) {
   return __builtin_ia32_fpclassps512_mask(x, 0x20, (unsigned short)-1);
@@ -40,10 +40,10 @@ INL u16v bf16_bits(f32v x) {
   const sixteen low = sixteen_of<0>(x), high = sixteen_of<1>(x);
   u16v y = BITS(u16v, __builtin_ia32_cvtne2ps2bf16_512(high, low));
   if (__builtin_expect(denormal(low) | denormal(high), 0)) y = bf16_rounded(x);
-  return y;
+  return in_memory_order(y);
 }
 #else
-INL u16v bf16_bits(f32v x) { return bf16_rounded(x); }
+INL u16v bf16_bits(f32v x) { return in_memory_order(bf16_rounded(x)); }
 #endif
 )",
      2},
@@ -51,24 +51,6 @@ INL u16v bf16_bits(f32v x) { return bf16_rounded(x); }
 INL u16v bf16_bits(f32v x) { return bf16_rounded(x); }
 )",
      4},
-    {"bf16_bits", "bf16_rounded sixteens", R"(
-// In the order of memory.
-#ifdef __AVX512BF16__
-INL unsigned short denormal(sixteen x) {
-  return __builtin_ia32_fpclassps512_mask(x, 0x20, (unsigned short)-1);
-}
-// The instruction takes denormal numbers for 0, which are to be kept.
-INL u16v bf16_bits(f32v x) {
-  const sixteen low = sixteen_of<0>(x), high = sixteen_of<1>(x);
-  u16v y = BITS(u16v, __builtin_ia32_cvtne2ps2bf16_512(high, low));
-  if (__builtin_expect(denormal(low) | denormal(high), 0)) y = bf16_rounded(x);
-  return JOINED(y);
-}
-#else
-INL u16v bf16_bits(f32v x) { return JOINED(bf16_rounded(x)); }
-#endif
-)",
-     2, true},
     {"bf16", "f32 u32 u16 bf16_bits", R"(
 struct bf16 { unsigned short bits; };
 template <class V> INL f32v widened(V x) {

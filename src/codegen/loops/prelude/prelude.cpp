@@ -39,8 +39,9 @@ INL {0}v splat(const {1}* p) {{ return {0}(*p); }}
 
 const PreludePiece* find_piece(std::string_view name, int sixteens, bool split) {
   const PreludePiece* found = nullptr;
-  for (auto family : {prelude::exponentials, prelude::logarithms, prelude::trigonometry,
-                      prelude::error_functions, prelude::memory, prelude::narrow_floats})
+  for (auto family :
+       {prelude::exponentials, prelude::logarithms, prelude::trigonometry, prelude::error_functions,
+        prelude::memory, prelude::guarded_reads, prelude::narrow_floats})
     for (const PreludePiece& piece : family)
       if (piece.name == name && piece.sixteens <= sixteens && piece.split <= split &&
           (!found ||
