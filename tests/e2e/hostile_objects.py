@@ -467,7 +467,7 @@ def set_for_one_call():
 
 @program
 def hooks_for_one_call():
-    model = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.ReLU())
+    model = torch.nn.Sequential(torch.nn.Hardtanh(), torch.nn.ReLU())
     seen = []
 
     def f(x):

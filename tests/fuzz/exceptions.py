@@ -19,8 +19,9 @@ EXTREMES = {"amax", "amin", "max", "min", "aminmax"}
 # Differences of numbers of about 1, in eager too: errors are those of 1, times the operands.
 CANCELLING = {"gelu", "gelu_backward", "silu_backward", "tanh_backward", "sigmoid_backward", "mish",
               "mish_backward", "softplus_backward", "logit", "logit_backward", "_softmax_backward_data",
-              "_log_softmax_backward_data", "_log_softmax", "log_softmax", "nll_loss_forward",
-              "nll_loss2d_forward"}  # fmt: skip
+              "_log_softmax_backward_data", "_log_softmax", "log_softmax"}  # fmt: skip
+# Looked up by class, and added up.
+SUMS_OF_CLASSES = {"nll_loss_forward", "nll_loss2d_forward"}
 # Which may be 0 below the smallest normal number.
 UNDERFLOWING = {"_softmax", "softmax", "special_softmax"}
 # Which go through a row from its beginning on, or find the first of equal elements.

@@ -58,7 +58,7 @@ FunctionCost cost_of(Function f) {
       return {0.52, 0.45};
     case Function::tanh:
     case Function::gelu_tanh:
-      return {0.4, 1.6};
+      return {0.3, 1.6};
     case Function::pow:
     case Function::atan:
       return {0.8, 2.4};
@@ -180,7 +180,7 @@ double of_statement(const LoopProgram& program, const Counts& counts, int32_t i,
         return vectors_of(program, vector_bytes).sixteens() ? kScattered : kScatteredByLanes;
       if (is_narrow_float(program.loads[node.at].dtype))
         return node.args[1] >= 0 ? kNarrowUnderMask : kNarrow;
-      return (node.args[1] >= 0 ? 0.022 : 0.01) * width;
+      return (node.args[1] >= 0 ? 0.022 : 0.006) * width;
     case Prim::RunningSum:
     case Prim::RunningProduct:
       return program.columns ? 0.03 * width : kRunning;
@@ -197,7 +197,7 @@ double of_statement(const LoopProgram& program, const Counts& counts, int32_t i,
       return cost.ours * (width > 1 ? 2.5 : 1);
     }
     default:
-      return 0.015 * width;
+      return 0.007 * width;
   }
 }
 
