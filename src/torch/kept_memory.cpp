@@ -8,8 +8,8 @@
 #include <chrono>
 #include <cstring>
 #include <list>
-#include <memory>
 #include <mutex>
+#include <unordered_map>
 
 #include <c10/core/CPUAllocator.h>
 
@@ -53,42 +53,21 @@ int64_t most_kept() {
 
 class Keeper {
  public:
-  Block take(size_t wanted) {
-    const size_t bytes = (wanted + kHugePage - 1) / kHugePage * kHugePage;
-    {
-      std::lock_guard lock(mutex_);
-      count_in_use(static_cast<int64_t>(bytes));
-      drop_idle();
-      // The latest that fits: its memory may still be in the caches.
-      const auto fits = std::find_if(kept_.rbegin(), kept_.rend(), [&](const Block& block) {
-        return block.bytes >= bytes && block.bytes - bytes <= bytes / 4;
-      });
-      if (fits != kept_.rend()) {
-        const Block block = *fits;
-        kept_.erase(std::next(fits).base());
-        count_in_use(static_cast<int64_t>(block.bytes - bytes));
-        totals_.kept -= static_cast<int64_t>(block.bytes);
-        ++totals_.reused;
-        return block;
-      }
-      ++totals_.mapped;
-    }
-    try {
-      return map(bytes);
-    } catch (...) {
-      release();
-      std::lock_guard lock(mutex_);
-      totals_.in_use -= static_cast<int64_t>(bytes);
-      throw;
-    }
+  void* take(size_t wanted) {
+    const Block block = found(wanted);
+    std::lock_guard lock(mutex_);
+    in_use_.emplace(block.data, block.bytes);
+    return block.data;
   }
 
-  void give_back(Block block) {
+  void give_back(void* data) {
     std::lock_guard lock(mutex_);
+    const auto used = in_use_.find(data);
+    const Block block{data, used->second, Clock::now()};
+    in_use_.erase(used);
     const auto bytes = static_cast<int64_t>(block.bytes);
     totals_.in_use -= bytes;
     totals_.kept += bytes;
-    block.freed = Clock::now();
     kept_.push_back(block);
     drop_idle();
     while (totals_.kept > std::min(most_kept(), totals_.peak)) drop_oldest();
@@ -109,6 +88,41 @@ class Keeper {
   std::mutex& mutex() { return mutex_; }
 
  private:
+  Block found(size_t wanted) {
+    const size_t bytes = (wanted + kHugePage - 1) / kHugePage * kHugePage;
+    {
+      std::lock_guard lock(mutex_);
+      count_in_use(static_cast<int64_t>(bytes));
+      drop_idle();
+      // The latest that fits: its memory may still be in the caches.
+      const auto fits = std::find_if(kept_.rbegin(), kept_.rend(), [&](const Block& block) {
+        return block.bytes >= bytes && block.bytes - bytes <= bytes / 4;
+      });
+      if (fits != kept_.rend()) {
+        const Block block = *fits;
+        kept_.erase(std::next(fits).base());
+        count_in_use(static_cast<int64_t>(block.bytes - bytes));
+        totals_.kept -= static_cast<int64_t>(block.bytes);
+        ++totals_.reused;
+        return block;
+      }
+      ++totals_.mapped;
+    }
+    return mapped(bytes);
+  }
+
+  // Without what is kept, if there is no room beside it.
+  Block mapped(size_t bytes) {
+    try {
+      return map(bytes);
+    } catch (const c10::Error&) {
+      if (release() > 0) return mapped(bytes);
+      std::lock_guard lock(mutex_);
+      totals_.in_use -= static_cast<int64_t>(bytes);
+      --totals_.mapped;
+      throw;
+    }
+  }
   void count_in_use(int64_t bytes) {
     totals_.in_use += bytes;
     totals_.peak = std::max(totals_.peak, totals_.in_use);
@@ -124,7 +138,8 @@ class Keeper {
   }
 
   std::mutex mutex_;
-  std::list<Block> kept_;  // the one freed first is the first
+  std::unordered_map<void*, size_t> in_use_;  // bytes
+  std::list<Block> kept_;                     // the one freed first is the first
   KeptMemory totals_;
 };
 
@@ -140,10 +155,9 @@ Keeper& keeper() {
   return keeper;
 }
 
-void free_block(void* context) {
-  const std::unique_ptr<Block> block(static_cast<Block*>(context));
-  c10::profiledCPUMemoryReporter().Delete(block->data);
-  keeper().give_back(*block);
+void free_block(void* data) {
+  c10::profiledCPUMemoryReporter().Delete(data);
+  keeper().give_back(data);
 }
 
 class KeepingAllocator final : public c10::Allocator {
@@ -151,10 +165,9 @@ class KeepingAllocator final : public c10::Allocator {
   // Smaller blocks (of a tensor that is resized) come from torch's own.
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes < static_cast<size_t>(kBytesOfKept)) return c10::GetCPUAllocator()->allocate(bytes);
-    auto block = std::make_unique<Block>(keeper().take(bytes));
-    c10::profiledCPUMemoryReporter().New(block->data, block->bytes);
-    void* const data = block->data;
-    return {data, block.release(), &free_block, c10::Device(c10::DeviceType::CPU)};
+    void* const data = keeper().take(bytes);
+    c10::profiledCPUMemoryReporter().New(data, bytes);
+    return {data, data, &free_block, c10::Device(c10::DeviceType::CPU)};
   }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);

@@ -156,3 +156,21 @@ assert fulgurite.memory_stats()["in_use"] == 0
 """
     done = run_code(script)
     assert done.stdout.strip() == "True", done.stderr
+
+
+def test_what_is_kept_makes_room_where_there_is_none():
+    script = """
+import resource, torch, fulgurite
+compiled = fulgurite.jit(lambda x: x * 2 + 1)
+x, large = torch.zeros(10 << 20), torch.zeros(60 << 20)
+results = [compiled(x) for _ in range(8)]
+del results
+assert fulgurite.memory_stats()["kept"] > 300 << 20
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (150 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+result = compiled(large)
+print(float(result.sum()) == result.numel(), fulgurite.memory_stats()["kept"])
+"""
+    done = run_code(script)
+    assert done.stdout.split() == ["True", "0"], done.stderr

@@ -146,14 +146,14 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .pointwise = elementwise_jumps(calls<&shrink_gradient>)},
     {.op = "threshold",
      .doc = "x, or value up to a threshold",
-     .pointwise = elementwise_jumps([](Scalar x, Scalar threshold, Scalar value) {
+     .pointwise = rules::with_jumps(elementwise([](Scalar x, Scalar threshold, Scalar value) {
        return select(x <= threshold, value, x);
-     })},
+     }))},
     {.op = "threshold_backward",
      .doc = "the gradient above a threshold",
-     .pointwise = elementwise_jumps([](Scalar grad, Scalar x, Scalar threshold) {
+     .pointwise = rules::with_jumps(elementwise([](Scalar grad, Scalar x, Scalar threshold) {
        return select(x <= threshold, grad.like(0), grad);
-     })},
+     }))},
     {.op = "sigmoid_backward",
      .doc = "the gradient of sigmoid, from its result",
      .pointwise = elementwise([](Scalar grad, Scalar y) { return grad * (1.0 - y) * y; })},

@@ -84,6 +84,8 @@ Scalar rolled_from(const ElementCall& call, const Place& place, size_t i) {
 // The index in a padded dimension of `size` elements, as a statement within it.
 using Fold = Scalar (*)(const ElementCall&, Scalar index, int64_t size);
 Scalar folded(const ElementCall& call, const Place& place, Fold fold) {
+  if (call.result->dtype == c10::ScalarType::Bool)
+    throw Unsupported("bools, which ATen does not pad so");
   const ElementSource source = call.tensor(0);
   const auto padding = call.constant(1).toIntVector();
   Place at = place;

@@ -54,7 +54,7 @@ Tensor binary_cross_entropy_backward(const Tensor&, const Tensor& input, const T
 }
 // The losses are computed in a tensor like the input, whatever the target is.
 Tensor soft_margin_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
-  const Tensor both = binary(input, target), each = like(input);
+  const Tensor both = binary(input, target), each = unary(input);
   TORCH_CHECK(both.sizes() == input.sizes(), "output with shape ", input.sizes(),
               " doesn't match the broadcast shape ", both.sizes());
   return reduction == at::Reduction::None ? each : view(each, {}, {});

@@ -16,6 +16,11 @@ Scalar argument(const RuleCall& call, size_t i) {
   return rule_detail::in_nominal(call, call.args[i]);
 }
 
+// ATen rounds what is in between to one of the dtypes or to the other.
+void need_one_dtype(const RuleCall& call) {
+  if (call.args[0].dtype != call.args[1].dtype) throw Unsupported("a target of another dtype");
+}
+
 bool is_given(const RuleCall& call, size_t i) {
   return !call.args[i].constant || !call.args[i].constant->isNone();
 }
@@ -73,7 +78,7 @@ Scalar huber_loss(const RuleCall& call) {
 
 // ATen does it in several kernels, whose results are in memory.
 Scalar soft_margin_loss(const RuleCall& call) {
-  if (call.args[0].dtype != call.args[1].dtype) throw Unsupported("a target of another dtype");
+  need_one_dtype(call);
   const Scalar margin = rounded(-argument(call, 1) * argument(call, 0), call.nominal);
   return log1p(rounded(exp(margin), call.nominal));
 }
@@ -88,6 +93,7 @@ Scalar binary_cross_entropy(const RuleCall& call) {
 
 // The same.
 Scalar binary_cross_entropy_with_logits(const RuleCall& call) {
+  need_one_dtype(call);
   const auto in_memory = [&](Scalar x) { return rounded(x, call.nominal); };
   const Scalar x = argument(call, 0), target = argument(call, 1);
   const Scalar low = select(is_nan(x), x, select(x < 0.0, x, x.like(0.0)));

@@ -153,7 +153,10 @@ Tensor glu_backward(const Tensor& grad, const Tensor& self, int64_t dim) {
 Tensor mish_backward(const Tensor& grad, const Tensor& self) {
   return like(binary(grad, self), self.scalar_type());
 }
-Tensor prelu(const Tensor& self, const Tensor& weight) { return same_dtype({self, weight}); }
+Tensor prelu(const Tensor& self, const Tensor& weight) {
+  const Tensor both = same_dtype({self, weight});
+  return both.sizes() == self.sizes() ? like(self) : both;
+}
 Pair prelu_backward(const Tensor& grad, const Tensor& self, const Tensor& weight) {
   const Tensor result = same_dtype({self, weight, grad});
   return {result, like(result)};
@@ -203,10 +206,12 @@ fulgurite::Results filled_from(const RuleCall& call) {
   return {select(mask, value, x)};
 }
 
-constexpr auto logit_rule = elementwise([](Expr x, std::optional<Expr> eps) {
+// The bounds are numbers of the dtype, narrow ones as well.
+constexpr auto logit_rule = elementwise([](Nominal nominal, Expr x, std::optional<Expr> eps) {
   if (eps && !rules::is_number_below_zero(*eps)) {
-    const Expr high = 1.0 - *eps;
-    x = select(x < *eps, *eps, select(x > high, high, x));
+    const Expr low = rules::rounded(*eps, nominal.dtype);
+    const Expr high = rules::rounded(1.0 - low, nominal.dtype);
+    x = select(x < low, low, select(x > high, high, x));
   }
   return log(x / (1.0 - x));
 });

@@ -88,12 +88,16 @@ Scalar row_sum(const RowRuleCall& row) {
   return x.is_bool() ? row.reduce(Kind::Any, x) : row.sum(x);
 }
 
+// A mean of narrow floats is one of f32: what is wider is not made narrow before.
 Scalar row_mean(const RowRuleCall& row) {
-  const Scalar x = row.value(0);
+  const bool narrow = computed_in(row.nominal) != row.nominal;
+  const Scalar x = narrow ? convert(row.args[0].value, computed_in(row.nominal)) : row.value(0);
   return row.sum(x) / row.count(x.dtype(), false);
 }
 
 Scalar row_product(const RowRuleCall& row) {
+  if (computed_in(row.nominal) != row.nominal)
+    throw Unsupported("a product of narrow floats, which is rounded and may overflow at each step");
   const Scalar x = row.value(0);
   return row.reduce(x.is_bool() ? Kind::All : Kind::Product, x);
 }
