@@ -13,4 +13,5 @@ def run_code(code, **environment):
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
