@@ -13,9 +13,6 @@
 namespace fulgurite {
 namespace {
 
-// Every attempt to add a call looks at the whole region.
-constexpr size_t kMostCalls = 64;
-
 // A kernel of one call alone has to be compiled for what it gains: a share of the call, or so many
 // nanoseconds that a few hundred runs pay for it.
 constexpr double kWorthCompiling = 0.9, kMuch = 5e4, kSurely = 0.97;
@@ -23,9 +20,6 @@ constexpr double kWorthCompiling = 0.9, kMuch = 5e4, kSurely = 0.97;
 bool gains(double as_one, double apart) {
   return as_one < kWorthCompiling * apart || (as_one < kSurely * apart && apart - as_one > kMuch);
 }
-
-// Estimates that differ by less are the same.
-constexpr double kSame = 1.01;
 
 // Of a region to which calls are added that only use the same: so many counters of an optimiser
 // have one text, and are compiled once.

@@ -41,6 +41,11 @@ class Grouping {
   void note_refused(const Calls& members, Refusal refusal) const;
 
  private:
+  // Of a region: every attempt to add a call looks at all of it.
+  static constexpr size_t kMostCalls = 64;
+  // Estimates that differ by less are the same.
+  static constexpr double kSame = 1.01;
+
   // Calls that run as one, or one call.
   struct Unit {
     Calls members{}, copies{};  // none once it is part of another

@@ -11,10 +11,7 @@
 namespace fulgurite {
 namespace {
 
-constexpr size_t kMostRepeated = 8, kMostUsers = 8, kMostMembers = 64;
-
-// Estimates that differ by less are the same.
-constexpr double kSame = 1.01;
+constexpr size_t kMostRepeated = 8, kMostUsers = 8;
 
 Grouping::Calls united(const Grouping::Calls& a, const Grouping::Calls& b) {
   Grouping::Calls both;
@@ -177,7 +174,7 @@ Quote Grouping::price(const std::set<int32_t>& units) {
     unit.is_region = false;
     unit.apart = 0;  // of calls without results, or of views
     if (computing(unit.members) == 0) continue;
-    if (unit.members.size() > kMostMembers) all.refusal = "too many calls";
+    if (unit.members.size() > kMostCalls) all.refusal = "too many calls";
     if (uses_dropped(unit)) all.refusal = "a view of what nobody writes";
     Quote offer = quote(unit.members, unit.copies);
     if (!offer.refusal.empty()) all.refusal = std::move(offer.refusal);

@@ -88,8 +88,8 @@ double strided(const LoopProgram& program, const Apart& apart) {
   return total;
 }
 
-// Elements in another order and nothing else.
-bool only_moves(const LoopProgram& program) {
+// One tensor in another order and nothing else.
+bool is_copy(const LoopProgram& program) {
   return program.loads.size() == 1 && program.stores.size() == 1 && program.reductions.empty() &&
          program.loads[0].dtype == program.stores[0].access.dtype &&
          program.statements[program.stores[0].statement].prim == Prim::Load;
@@ -127,7 +127,7 @@ double aten_strides_nanoseconds(const LoopProgram& program) {
   for (const Access& load : program.loads)
     if (load.strides[program.lane_dimension()] == -1 && c10::elementSize(load.dtype) < 4)
       places += static_cast<double>(c10::multiply_integers(program.sizes));
-  return kBackwards * places + strided(program, only_moves(program) ? kTransposingCopy : kLoops);
+  return kBackwards * places + strided(program, is_copy(program) ? kTransposingCopy : kLoops);
 }
 
 }  // namespace fulgurite
