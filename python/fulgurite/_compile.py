@@ -15,6 +15,7 @@ from fulgurite._fusions import remember_fusions
 from fulgurite._signature import describe_call, recompile_reason
 from fulgurite._sketch import sketch
 
+_MOST_CHANGES = 4  # of the outputs for which gradients come in
 _LAZY = "a lazy module makes its parameters in its first call; later calls are compiled"
 _SETS_UP = "a model may register hooks in one call; later calls are compiled"
 
@@ -25,10 +26,12 @@ class Record:
 
     signature: {name: description} of the arguments and settings that it serves.
     traces: as captured first, as executed last; empty for an entry that runs eagerly.
+    backward_traces: of the backward pass, as split off first, as executed last; where there are
+      none, undifferentiated says why.
     reason: why such calls run eagerly; "" for a compiled entry.
     milliseconds: of "capture" and "compile".
-    replaced: the traces and decisions of the compilation where replace_trace has put others in
-      their place, or None.
+    replaced: the traces, backward traces, why there are none of those, and decisions of the
+      compilation where replace_trace has put others in their place, or None.
     python_state: guards on the state of Python, and effects on it.
     sketch, template, places: the call's arguments, its result and the containers among the
       arguments that it changes or gives back, for the printed prologue and epilogue.
@@ -36,6 +39,8 @@ class Record:
 
     signature: dict
     traces: list = dataclasses.field(default_factory=list)
+    backward_traces: list = dataclasses.field(default_factory=list)
+    undifferentiated: str = ""
     decisions: list = dataclasses.field(default_factory=list)
     reason: str = ""
     milliseconds: dict = dataclasses.field(default_factory=dict)
@@ -44,6 +49,15 @@ class Record:
     sketch: object = None
     template: tuple = ()
     places: list = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExpectedGradients:
+    """given: by output, whether a gradient is expected to come in; empty where that is not known.
+    changes: how often that has been found to be otherwise."""
+
+    given: list = dataclasses.field(default_factory=list)
+    changes: int = 0
 
 
 def on_miss(function, key, declined, args, kwargs):
@@ -116,20 +130,28 @@ def _compile(function, key, signature, args, kwargs):
     _check_gradients(program, args, kwargs)
     captured_at = time.perf_counter()
     state, options = function.state, function.state.options
+    _note_gradients(function)
+    expected = state.gradients.get(len(program.captured.trace.outputs), ExpectedGradients())
     compiled = _C.compile_captured(
         program.captured,
         options.verify,
         options.executors,
         [transform.described() for transform in options.transforms],
         options.store_fusion_inputs,
+        expected.changes <= _MOST_CHANGES,
+        expected.given,
     )
     if warning := _C.missing_compiler_warning():
         warnings.warn(warning, stacklevel=2)
     series = compiled.series
     remember_fusions(series, _C.regions_of(compiled), state.replaced_texts)
+    backward = compiled.backward
+    remember_fusions(backward, _C.regions_of(compiled, True), state.replaced_texts)
     record = Record(
         signature,
         traces=series,
+        backward_traces=backward,
+        undifferentiated=compiled.undifferentiated,
         decisions=compiled.decisions,
         milliseconds={
             "capture": 1e3 * (captured_at - start),
@@ -168,6 +190,17 @@ def _compile(function, key, signature, args, kwargs):
     ):
         _C.watch_sharing(function, entry, args, kwargs)
     return entry, ""
+
+
+def _note_gradients(function):
+    """For which outputs gradients came in, of entries whose backward pass was made for others."""
+    known = function.state.gradients
+    for entry in _C.entries(function):
+        if entry.other_gradients is not None:
+            given, differentiated = entry.other_gradients
+            before = known.get(len(given), ExpectedGradients())
+            changes = _MOST_CHANGES + 1 if differentiated else before.changes + 1
+            known[len(given)] = ExpectedGradients(given, changes)
 
 
 def _eager_after(function, key, record, args, kwargs):

@@ -28,6 +28,7 @@ class State:
     recompile_reason: in words, why the latest compilation was needed.
     fallbacks: why calls ran eagerly, the latest last.
     has_set_up: whether a call ran eagerly because it registered hooks.
+    gradients: ExpectedGradients by the number of a program's outputs.
     replaced_texts: C++ texts of fusions that the user gave.
     not_kept: the entry that was compiled last, with the option cache="no caching".
     lock: held while an entry is made: a capture changes the state of Python, and undoes it.
@@ -38,6 +39,7 @@ class State:
     recompile_reason: str = ""
     fallbacks: list = dataclasses.field(default_factory=list)
     has_set_up: bool = False
+    gradients: dict = dataclasses.field(default_factory=dict)
     replaced_texts: ReplacedTexts = dataclasses.field(default_factory=ReplacedTexts)
     not_kept: object = None
     lock: object = dataclasses.field(default_factory=threading.RLock)

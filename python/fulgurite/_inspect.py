@@ -8,10 +8,7 @@ from fulgurite._epilogue import epilogue
 from fulgurite._module import function_of
 from fulgurite._prologue import prologue
 
-_NO_BACKWARD = (
-    "gradients are not compiled in this version; a call that needs them runs its trace under "
-    "torch's own autograd"
-)
+_NO_GRADIENTS = "nothing that it returns has a gradient"
 
 
 class TraceSeries(list):
@@ -63,10 +60,15 @@ def last_traces(compiled):
 
 
 def last_backward_traces(compiled):
-    """Empty in this version: gradients are those of torch's own autograd, see its `reason`."""
-    _last(compiled)
-    series = TraceSeries()
-    series.reason = _NO_BACKWARD
+    """The series of the backward pass of the entry compiled last: as split off from the joint
+    trace (the one that "Grad transform" made, in last_traces), after each pass, as executed.
+
+    Empty where torch's own autograd sees each call of the program: `reason` says why.
+    """
+    record = _last(compiled)
+    series = TraceSeries(record.backward_traces)
+    if not series:
+        series.reason = record.undifferentiated or _NO_GRADIENTS
     return series
 
 

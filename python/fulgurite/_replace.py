@@ -28,7 +28,7 @@ def replace_trace(compiled, program, *, entry=None):
     record, options = place.record, function.state.options
     if options.cache == "no caching":
         raise UserError('cache="no caching" compiles each call anew: there is nothing to replace')
-    original, _ = record.replaced or (record.traces, None)
+    original = (record.replaced or _programs_of(record))[0]
     trace = _as_trace(program, original[0])
     _check_types("input", original[0].inputs, trace.inputs)
     _check_types("output", original[0].outputs, trace.outputs)
@@ -40,10 +40,13 @@ def replace_trace(compiled, program, *, entry=None):
                 "the new program uses where an input lies in its storage (as_strided), which the "
                 "prologue of this entry does not look at"
             )
-        record.replaced = record.replaced or (record.traces, record.decisions)
+        record.replaced = record.replaced or _programs_of(record)
         place.replace(made)
-        record.traces, record.decisions = made.series, made.decisions
-        remember_fusions(record.traces, _C.regions_of(made), function.state.replaced_texts)
+        record.traces, record.backward_traces = made.series, made.backward
+        record.undifferentiated, record.decisions = made.undifferentiated, made.decisions
+        texts = function.state.replaced_texts
+        remember_fusions(record.traces, _C.regions_of(made), texts)
+        remember_fusions(record.backward_traces, _C.regions_of(made, True), texts)
 
 
 def restore_trace(compiled, *, entry=None):
@@ -53,7 +56,14 @@ def restore_trace(compiled, *, entry=None):
     with function_of(compiled).state.lock:
         if record.replaced is not None:
             place.replace(None)
-            (record.traces, record.decisions), record.replaced = record.replaced, None
+            record.traces, record.backward_traces, record.undifferentiated, record.decisions = (
+                record.replaced
+            )
+            record.replaced = None
+
+
+def _programs_of(record):
+    return record.traces, record.backward_traces, record.undifferentiated, record.decisions
 
 
 def _as_trace(program, original):

@@ -117,6 +117,14 @@ void bind_entry(nb::module_& m) {
       .def_prop_ro("reads", &reads_of, "(tensor, bytes) of the data that it depends on")
       .def_prop_ro("fetched_types", &fetched_types)
       .def_prop_ro("sources", &sources_of, "(kind, number) for each input of its traces")
+      .def_prop_ro(
+          "other_gradients",
+          [](const Entry& e) -> nb::object {
+            const auto others = e.other_gradients();
+            if (!others) return nb::none();
+            return nb::make_tuple(others->given, others->creates_graph);
+          },
+          "(whether one came in, by output; whether they are differentiated themselves), or None.")
       .def("replace", &Entry::replace, nb::arg("program").none(),
            "Runs a Compiled of the same inputs and outputs from now on; None: the first one again.")
       .def_prop_ro(

@@ -75,11 +75,11 @@ std::vector<at::Tensor> run_plan(const Entry& entry, const Arguments& arguments,
   std::vector<at::Tensor> inputs = entry.inputs(arguments);
   // Effects go to objects that the guards have just found: nobody is to drop them meanwhile.
   const bool has_effects = entry.state && !entry.state->effects.empty();
-  const Plan& plan = *entry.compiled.plan;
-  if (has_effects || plan.typical_nanoseconds() < kReleaseAfterNanoseconds)
-    return plan.run(std::move(inputs), undone);
+  const Compiled& program = entry.compiled;
+  if (has_effects || program.typical_nanoseconds() < kReleaseAfterNanoseconds)
+    return program.run(std::move(inputs), undone);
   nb::gil_scoped_release released;
-  return plan.run(std::move(inputs), undone);
+  return program.run(std::move(inputs), undone);
 }
 
 // Nullopt where an operator fails and nothing has happened yet that eager would do again.

@@ -102,13 +102,17 @@ void bind_fusions(nb::module_& m) {
       .def_prop_ro("last_inputs", &last_inputs, "Empty before the first run.");
   m.def(
       "regions_of",
-      [](const Compiled& compiled) {
+      [](const Compiled& compiled, bool backward) {
+        const Differentiated* both = compiled.differentiated.get();
         nb::list list;
-        for (const RegionPointer& region : compiled.plan->regions())
+        if (!both && backward) return list;
+        const Plan& plan = !both ? *compiled.plan : backward ? both->backward() : both->forward();
+        for (const RegionPointer& region : plan.regions())
           list.append(std::const_pointer_cast<CompiledRegion>(region));
         return list;
       },
-      nb::arg("compiled"), "The regions that have code, in order.");
+      nb::arg("compiled"), nb::arg("backward") = false,
+      "The regions that have code, in order: of the program, or of its backward pass.");
 }
 
 }  // namespace fulgurite

@@ -1,5 +1,6 @@
 // What `jit` needs around a capture: the questions that wrapped functions of torch ask, and the
 // way from a captured program to an entry.
+#include <torch/csrc/Exceptions.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -149,8 +150,8 @@ std::unordered_map<const void*, std::string>& data_checks() {
 }
 
 // `transforms`: (name, name of a pass, whether before it, function from trace to trace).
-std::shared_ptr<Compiled> compile_with(const Trace& trace, bool verify, nb::iterable executors,
-                                       nb::iterable transforms, bool keep_inputs) {
+CompileOptions read_options(bool verify, nb::iterable executors, nb::iterable transforms,
+                            bool keep_inputs) {
   CompileOptions options;
   options.verify = verify;
   options.keep_inputs = keep_inputs;
@@ -163,13 +164,17 @@ std::shared_ptr<Compiled> compile_with(const Trace& trace, bool verify, nb::iter
                                nb::object made = run(std::make_shared<Trace>(trace));
                                return nb::cast<const Trace&>(made);
                              }});
-  return std::make_shared<Compiled>(compile(trace, options));
+  return options;
 }
 
 std::shared_ptr<Compiled> compile_captured(const Captured& captured, bool verify,
                                            nb::iterable executors, nb::iterable transforms,
-                                           bool keep_inputs) {
-  return compile_with(captured.trace, verify, executors, transforms, keep_inputs);
+                                           bool keep_inputs, bool differentiate,
+                                           std::vector<bool> gradients) {
+  CompileOptions options = read_options(verify, executors, transforms, keep_inputs);
+  options.differentiate = differentiate;
+  options.gradients = std::move(gradients);
+  return std::make_shared<Compiled>(compile(captured.trace, options));
 }
 
 void bind_questions(nb::module_& m) {
@@ -244,6 +249,19 @@ bool is_indexing(LanguageHooks::Place& place) {
   return pystate::is_indexing(place);
 }
 
+void run_unlocked(const std::function<void()>& work) {
+  if (!PyGILState_Check()) return work();
+  nb::gil_scoped_release released;
+  try {
+    work();
+  } catch (::python_error&) {
+    // Torch sets it again when it is caught.
+    nb::gil_scoped_acquire locked;
+    PyErr_Clear();
+    throw Unsupported("a Python function that it calls raises an error");
+  }
+}
+
 bool current_place(LanguageHooks::Place& place) noexcept {
   return rewritten_place(place) || pystate::current_place(place);
 }
@@ -286,20 +304,25 @@ void bind_jit(nb::module_& m) {
       "The program that a tracer captured.");
   m.def("compile_captured", &compile_captured, nb::arg("captured"), nb::arg("verify"),
         nb::arg("executors") = nb::list(), nb::arg("transforms") = nb::list(),
-        nb::arg("keep_inputs") = false);
+        nb::arg("keep_inputs") = false, nb::arg("differentiate") = true,
+        nb::arg("gradients") = std::vector<bool>(),
+        "gradients: by output, whether one is expected to come in; empty where that is not known.");
   m.def(
       "compile_trace",
       [](const Trace& trace, bool verify, nb::iterable executors, bool keep_inputs) {
         Trace given = trace;
         given.provenance = "Replaced";
-        return compile_with(given, verify, executors, nb::borrow<nb::iterable>(nb::list()),
-                            keep_inputs);
+        return std::make_shared<Compiled>(compile(
+            given, read_options(verify, executors, nb::borrow<nb::iterable>(nb::list()), keep_inputs)));
       },
       nb::arg("trace"), nb::arg("verify"), nb::arg("executors"), nb::arg("keep_inputs"),
       "A program that a user put in place of a captured one.");
   m.def("writes_inputs", &writes_inputs, nb::arg("trace"));
   m.def("uses_offsets",
-        [](const Compiled& compiled) { return uses_offsets(compiled.series.back()); });
+        [](const Compiled& compiled) {
+          return uses_offsets(compiled.series.back()) ||
+                 (!compiled.backward.empty() && uses_offsets(compiled.backward.back()));
+        });
 }
 
 }  // namespace fulgurite

@@ -234,14 +234,17 @@ void bind_compiled(nb::module_& m) {
       .def_ro("executor", &Decision::executor)
       .def_ro("call", &Decision::call)
       .def_ro("refusal", &Decision::refusal);
+  const auto traces = [](const std::vector<Trace>& series) {
+    nb::list list;
+    for (const Trace& trace : series) list.append(std::make_shared<Trace>(trace));
+    return list;
+  };
   nb::class_<Compiled>(m, "Compiled")
-      .def_prop_ro("series",
-                   [](const Compiled& c) {
-                     nb::list list;
-                     for (const Trace& trace : c.series)
-                       list.append(std::make_shared<Trace>(trace));
-                     return list;
-                   })
+      .def_prop_ro("series", [traces](const Compiled& c) { return traces(c.series); })
+      .def_prop_ro("backward", [traces](const Compiled& c) { return traces(c.backward); })
+      .def_ro("undifferentiated", &Compiled::undifferentiated,
+              "Why torch's own autograd sees each call of a program with results that have a "
+              "history; '' where it does not.")
       .def_ro("decisions", &Compiled::decisions);
   m.def("pass_names", &pass_names);
   m.def(

@@ -66,9 +66,16 @@ bool CallKey::matches(const Arguments& arguments) const {
 
 bool CallKey::expired() const { return !std::all_of(pins.begin(), pins.end(), is_alive); }
 
-bool Entry::expired() const { return key.expired() || (state && state->guards.expired()); }
+bool Entry::expired() const {
+  return key.expired() || (state && state->guards.expired()) || (!is_replaced_ && other_gradients());
+}
+
+std::optional<OtherGradients> Entry::other_gradients() const {
+  return compiled.differentiated ? compiled.differentiated->others() : std::nullopt;
+}
 
 bool Entry::holds(const Arguments& arguments) const {
+  if (!is_replaced_ && other_gradients()) return false;
   std::vector<nb::object> containers;
   if (!places.places.empty() && !find_containers(places, arguments, containers)) return false;
   for (size_t i = 0; i < lifted.size(); ++i)
@@ -131,6 +138,8 @@ bool Entry::decides_the_same(const Arguments& arguments) const {
 }
 
 std::string Entry::changed() const {
+  if (!is_replaced_ && other_gradients())
+    return "gradients came in for other outputs than expected, or were differentiated themselves";
   for (size_t i = 0; i < lifted.size(); ++i)
     if (!lifted_guards[i].holds(lifted[i]))
       return fmt::format("{} has another dtype, shape, strides or requires_grad", name_of(i));

@@ -87,6 +87,8 @@ struct Entry {
   bool holds(const Arguments& arguments) const;  // what it was compiled for has not changed
   bool expired() const;  // it is known never to hold again: an object that it needs is gone
   std::string changed() const;
+  // Those for which its backward pass is not made: another entry is to take its place.
+  std::optional<OtherGradients> other_gradients() const;
   bool keeps_containers_apart(const Arguments& arguments) const;
   // Makes it serve calls alone whose tensors share memory as those of this call do.
   void watch_sharing(const Arguments& arguments);

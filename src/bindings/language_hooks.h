@@ -1,6 +1,7 @@
 // The lines and modules of the program that is being captured, as the capture asks for them.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "capture/tracer.h"
@@ -18,6 +19,9 @@ bool find_data_check(std::string& error);
 
 // See LanguageHooks::indexes.
 bool is_indexing(LanguageHooks::Place& place);
+
+// See LanguageHooks::unlocked.
+void run_unlocked(const std::function<void()>& work);
 
 // The line of a place; may be called without the interpreter lock.
 SourceLine source_line(const LanguageHooks::Place& place);

@@ -32,5 +32,6 @@ NB_MODULE(_C, m) {
                                  .module_path = fulgurite::module_path,
                                  .check = fulgurite::find_data_check,
                                  .indexes = fulgurite::is_indexing,
-                                 .raise = fulgurite::raise_in_python});
+                                 .raise = fulgurite::raise_in_python,
+                                 .unlocked = fulgurite::run_unlocked});
 }

@@ -34,6 +34,30 @@ bool runs_as_its_parts(c10::DispatchKeySet keys, const DispatchState& state, con
   return info.forward_ad || keys.has(c10::DispatchKey::ZeroTensor);
 }
 
+// A formula of autograd takes the conjugate of a Python number: a number again, rather than a view
+// of memory that no value of the trace has.
+bool is_view_of_number(const c10::OperatorHandle& op, const OpInfo& info, const Stack& stack) {
+  if (!info.facts->is_view) return false;
+  bool any = false, all = true;
+  for_each_tensor(torch::jit::last(stack, op.schema().arguments().size()),
+                  [&](const at::Tensor& t) {
+                    any = true;
+                    all &= is_number(t);
+                  });
+  return any && all;
+}
+
+void make_number(const c10::OperatorHandle& op, const OpInfo& info, Stack* stack) {
+  const CaptureOff off;
+  op.callBoxed(stack);
+  for (auto value = stack->end() - info.returns; value != stack->end(); ++value)
+    if (value->isTensor() && value->toTensor().dim() == 0) {
+      const at::Tensor number = value->toTensor().resolve_conj().resolve_neg().clone();
+      number.unsafeGetTensorImpl()->set_wrapped_number(true);
+      *value = number;
+    }
+}
+
 void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   if (!active) {
     op.redispatchBoxed(keys & strictly_below(kAbove), stack);
@@ -54,6 +78,8 @@ void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack
         "capture",
         "enter it around the captured function's parts that are not captured");
   const OpInfo& info = op_info(op);
+  if (is_view_of_number(op, info, *stack)) [[unlikely]]
+    return make_number(op, info, stack);
   if (active->keep_constant(op, info, stack) || active->read_data(op, info, stack)) return;
   if (runs_as_its_parts(below, state, info)) {
     const auto first_value = static_cast<ValueId>(active->trace.values.size());

@@ -217,7 +217,8 @@ void Tracer::State::note_results(const OpInfo& info, const torch::jit::Stack& st
 }
 
 void Tracer::State::note_base(ValueId view, const at::Tensor& tensor) {
-  bases[view] = id_of(at::Tensor(tensor._base()));
+  const at::Tensor base(tensor._base());
+  if (!is_number(base)) bases[view] = id_of(base);
 }
 
 void Tracer::State::note_alias(const at::Tensor& written) {

@@ -4,6 +4,7 @@
 #include <ATen/EmptyTensor.h>
 
 #include "capture/infer.h"
+#include "capture/origins.h"
 #include "ops/meta.h"
 #include "torch/memory_overlap.h"
 
@@ -240,6 +241,10 @@ void Tracer::State::add(Call call) {
 }
 
 void Tracer::State::note_place(Call& call) {
+  if (Origins* origins = Origins::active()) {
+    call.source = origins->note();
+    return;
+  }
   LanguageHooks::Place place;
   if (!language_hooks().place || !language_hooks().place(place)) return;
   if (place.code) {

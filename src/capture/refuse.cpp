@@ -1,4 +1,5 @@
 // Errors in the form of the program's language.
+#include "capture/origins.h"
 #include "capture/state.h"
 
 namespace fulgurite {
@@ -9,15 +10,22 @@ LanguageHooks hooks;
 void set_language_hooks(const LanguageHooks& given) { hooks = given; }
 const LanguageHooks& language_hooks() { return hooks; }
 
+void without_language_lock(const std::function<void()>& work) {
+  if (hooks.unlocked)
+    hooks.unlocked(work);
+  else
+    work();
+}
+
 void raise(const Unsupported& error) {
-  if (hooks.raise) hooks.raise(error);
+  if (!Origins::active() && hooks.raise) hooks.raise(error);
   throw error;
 }
 
 Unsupported refusal_of(const std::string& what, const std::string& instead) {
   std::string text = what;
   LanguageHooks::Place place;
-  if (hooks.place && hooks.source && hooks.place(place) && place.code) {
+  if (!Origins::active() && hooks.place && hooks.source && hooks.place(place) && place.code) {
     const SourceLine line = hooks.source(place);
     text += fmt::format("\n  at {}:{} in {}", line.file, line.line, line.function);
     if (!line.code.empty()) text += fmt::format(": {}", line.code);

@@ -101,6 +101,7 @@ struct Tracer::State {
   std::vector<Selection> selections;
   std::optional<Unsupported> refusal;
   std::optional<Unsupported> wanted_data;  // by a part of the open frame
+  bool has_opaque_gradients = false;       // of an operator that was recorded without its parts
   bool inference_failed = false;           // in the open frame: the types of results were not found
 
   std::vector<LanguageHooks::Place> places, modules;  // by Call::source, Call::module
@@ -188,6 +189,7 @@ struct Tracer::State {
   // whole.cpp
   // For an operator whose parts ask for data: its results without running the parts, on `stack`.
   // False where it has to be refused.
+  void make_opaque(const at::Tensor& result);  // its gradient is not to be had
   bool record_whole(const c10::OperatorHandle& op, const OpInfo& info, Call& call,
                     const torch::jit::Stack& arguments, torch::jit::Stack* stack);
   [[noreturn]] void refuse_data(const Call& call);

@@ -167,6 +167,8 @@ Tracer::Listening::~Listening() {
 const std::vector<GivenGrad>& Tracer::grads() const { return state_->grads; }
 bool Tracer::has_written(const at::Tensor& real) const { return state_->is_written(real); }
 
+bool Tracer::has_opaque_gradients() const { return state_->has_opaque_gradients; }
+
 bool Tracer::has_drawn() const {
   const auto& calls = state_->trace.calls;
   return std::any_of(calls.begin(), calls.end(), [](const Call& call) { return draws(call); });

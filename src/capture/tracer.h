@@ -6,6 +6,7 @@
 // its body, the primitives it ran (aten::t, aten::addmm).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,8 +63,11 @@ struct LanguageHooks {
   bool (*indexes)(Place&) = nullptr;
   // Throws the error in the form that the language expects; returns where it cannot.
   void (*raise)(const Unsupported&) = nullptr;
+  // Runs `work` while other threads may have the language's lock, as autograd's engine demands.
+  void (*unlocked)(const std::function<void()>& work) = nullptr;
 };
 void set_language_hooks(const LanguageHooks& hooks);
+void without_language_lock(const std::function<void()>& work);
 
 class Tracer {
  public:
@@ -102,6 +106,9 @@ class Tracer {
   // Whether the program wrote to the memory of a real tensor: the write is recorded, not done, so
   // that what lies in memory is not what the program would see.
   bool has_written(const at::Tensor& real) const;
+
+  // Whether an operator was recorded whose gradient cannot be: it looks at data.
+  bool has_opaque_gradients() const;
 
   bool has_drawn() const;  // random numbers, in what is recorded so far
 

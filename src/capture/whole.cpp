@@ -46,7 +46,7 @@ class Whole {
     const at::Tensor meta = make_meta(make_meta_storage(real.storage().nbytes()), real.dtype(),
                                       real.sizes(), real.strides(), real.storage_offset());
     at::Tensor traced = state_.wrap(meta, real.device(), real.is_inference());
-    if (real.requires_grad()) make_non_leaf(traced, &refuse_gradient);
+    if (real.requires_grad()) state_.make_opaque(traced);
     return traced;
   }
 
@@ -71,6 +71,11 @@ bool any_requires_grad(const torch::jit::Stack& arguments) {
 
 }  // namespace
 
+void Tracer::State::make_opaque(const at::Tensor& result) {
+  has_opaque_gradients = true;
+  make_non_leaf(result, &refuse_gradient);
+}
+
 bool Tracer::State::record_whole(const c10::OperatorHandle& op, const OpInfo& info, Call& call,
                                  const torch::jit::Stack& arguments, torch::jit::Stack* stack) {
   const bool differentiable = at::GradMode::is_enabled() && any_requires_grad(arguments);
@@ -90,9 +95,8 @@ bool Tracer::State::record_whole(const c10::OperatorHandle& op, const OpInfo& in
       // Which of them has a gradient only the operator knows; a composite one hands all on.
       if (differentiable)
         for (const c10::IValue& value : torch::jit::last(*stack, info.returns))
-          for_each_tensor(value, [](const at::Tensor& t) {
-            if (c10::isFloatingType(t.scalar_type()) || t.is_complex())
-              make_non_leaf(t, &refuse_gradient);
+          for_each_tensor(value, [this](const at::Tensor& t) {
+            if (c10::isFloatingType(t.scalar_type()) || t.is_complex()) make_opaque(t);
           });
     } else {
       return false;

@@ -28,7 +28,8 @@ struct Specialisation {
     std::vector<at::Tensor> inputs;
     for (size_t i : arguments) inputs.push_back(given[i]);
     inputs.insert(inputs.end(), lifted.begin(), lifted.end());
-    return compiled.plan->run(std::move(inputs));
+    bool undone;
+    return compiled.run(std::move(inputs), undone);
   }
 };
 using SpecialisationPtr = std::shared_ptr<const Specialisation>;

@@ -10,6 +10,7 @@
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/passes.h"
+#include "passes/split.h"
 
 namespace fulgurite {
 namespace {
@@ -23,26 +24,39 @@ bool has_fusion(const Context& context) {
   return std::ranges::any_of(context.executors, [](const Executor& e) { return bool(e.fuses); });
 }
 
+// Which programs a pass is for.
+enum class Of : uint8_t {
+  All,
+  Undifferentiated,  // whatever runs under torch's own autograd, or without it
+  Pure,              // that need not run as captured for autograd to see it
+};
+
 struct Pass {
   const char* name;
   Trace (*run)(const Trace&, const Context&);
   bool always_shown = false;  // in the series even when it changed nothing
-  bool pure_only = false;     // not for traces that run under autograd as they were captured
+  Of of = Of::All;
 };
 
-constexpr std::array kPipeline{
+// Of a program that is differentiated these run on the joint trace, ...
+constexpr std::array kBeforeSplit{
     // Without regions, writes in place are sooner than copies of what is written.
     Pass{"Drop Grad Mode",
-         [](const Trace& t, const Context& c) { return has_fusion(c) ? drop_grad_mode(t) : t; }},
+         [](const Trace& t, const Context& c) { return has_fusion(c) ? drop_grad_mode(t) : t; },
+         false, Of::Undifferentiated},
     Pass{"Functionalise", [](const Trace& t, const Context&) { return functionalise(t); }, false,
-         true},
+         Of::Pure},
     Pass{"Split Lists",
          [](const Trace& t, const Context& c) { return has_fusion(c) ? split_lists(t) : t; }, false,
-         true},
+         Of::Pure},
     Pass{"Dead Code Elimination", [](const Trace& t, const Context&) { return dead_code(t); }},
     Pass{"Common Subexpression Elimination",
          [](const Trace& t, const Context&) { return common_subexpressions(t); }},
     Pass{"Constant Folding", [](const Trace& t, const Context&) { return fold(t); }},
+};
+
+// ... and these on each half of it.
+constexpr std::array kAfterSplit{
     Pass{"Transform for execution",
          [](const Trace& t, const Context& c) { return place(t, c.executors, c.decisions); }, true},
     Pass{"Delete Last Used", [](const Trace& t, const Context&) { return delete_last_used(t); },
@@ -76,18 +90,27 @@ void check_transform(const Trace& given, const Trace& made, const std::string& n
   if (!fault.empty()) user_error("the transform {} made a bad trace. {}", name, fault);
 }
 
+// Makes one series.
 class Runner {
  public:
-  Runner(Compiled& result, const CompileOptions& options) : result_(result), options_(options) {}
+  Runner(std::vector<Trace>& series, const CompileOptions& options, const Context& context)
+      : series_(series), options_(options), context_(context) {}
 
-  void extra(const char* anchor, bool before) {
-    for (const ExtraPass& pass : options_.extra)
-      if (pass.anchor == anchor && pass.before == before)
-        step(pass.name, true, [&](const Trace& trace) {
-          Trace made = pass.run(trace);
-          check_transform(trace, made, pass.name);
-          return made;
-        });
+  void begin(Trace first) {
+    latest_ = first;
+    series_.reserve(kBeforeSplit.size() + kAfterSplit.size() + options_.extra.size() + 3);
+    series_.push_back(std::move(first));
+  }
+
+  void run(std::span<const Pass> passes, bool differentiated = false) {
+    for (const Pass& pass : passes) {
+      extra(pass.name, /*before=*/true);
+      const bool skipped = (pass.of == Of::Pure && latest_.mode == GradMode::Grad) ||
+                           (pass.of == Of::Undifferentiated && differentiated);
+      if (!skipped)
+        step(pass.name, pass.always_shown, [&](const Trace& t) { return pass.run(t, context_); });
+      extra(pass.name, /*before=*/false);
+    }
   }
 
   template <class F>
@@ -100,48 +123,141 @@ class Runner {
     if (options_.verify) verify(next, name);
     const bool shown = always_shown || !same_program(latest_, next);
     latest_ = std::move(next);
-    if (shown) result_.series.push_back(latest_);
+    if (shown) series_.push_back(latest_);
   }
 
   const Trace& latest() const { return latest_; }
 
-  void begin(Trace captured) {
-    latest_ = captured;
-    result_.series.reserve(kPipeline.size() + options_.extra.size() + 1);
-    result_.series.push_back(std::move(captured));
+ private:
+  void extra(const char* anchor, bool before) {
+    for (const ExtraPass& pass : options_.extra)
+      if (pass.anchor == anchor && pass.before == before)
+        step(pass.name, true, [&](const Trace& trace) {
+          Trace made = pass.run(trace);
+          check_transform(trace, made, pass.name);
+          return made;
+        });
   }
 
- private:
-  Compiled& result_;
+  std::vector<Trace>& series_;
   const CompileOptions& options_;
+  const Context& context_;
   Trace latest_;
 };
+
+constexpr const char* kSplit = "Forward/backward split";
+
+// The outputs for which gradients are expected.
+std::vector<bool> expected_gradients(const Trace& captured, const CompileOptions& options) {
+  const std::vector<bool> differentiable = differentiable_outputs(captured);
+  if (options.gradients.size() == differentiable.size()) return options.gradients;
+  std::vector<bool> numbers = differentiable;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = numbers[i] && type_of(captured, captured.outputs[i]).sizes.empty();
+  return std::ranges::count(numbers, true) == 1 ? numbers : differentiable;
+}
+
+// What takes less time to compute again than to keep, as the executors see it.
+bool is_cheap(const Trace& trace, const Call& call, std::span<const Executor> executors) {
+  std::vector<ValueId> inputs, outputs;
+  for_each_value(call.args, [&](ValueId id) {
+    if (!std::ranges::count(inputs, id)) inputs.push_back(id);
+  });
+  for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
+  const Call* const calls[] = {&call};
+  return std::ranges::any_of(executors, [&](const Executor& executor) {
+    if (!executor.fuses || !executor.claims(trace, call).empty()) return false;
+    const Quote quote = executor.fuses(trace, calls, inputs, outputs);
+    return quote.refusal.empty() && quote.is_cheap;
+  });
+}
+
+// Throws Unsupported where torch's own autograd has to see each call.
+void compile_differentiated(const Trace& captured, const CompileOptions& options,
+                            const Context& context, Compiled& result) {
+  const std::vector<bool> gradients = expected_gradients(captured, options);
+  if (!std::ranges::count(gradients, true)) throw Unsupported("no gradients come in");
+  Runner forward(result.series, options, context);
+  forward.begin(captured);
+  Joint joint;
+  forward.step("Grad transform", true, [&](const Trace& t) {
+    joint = differentiate(t, gradients);
+    return joint.trace;
+  });
+  forward.run(kBeforeSplit, /*differentiated=*/true);
+  joint.trace = forward.latest();
+  const auto start = std::chrono::steady_clock::now();
+  const Halves halves = split(joint, [&](const Trace& trace, const Call& call) {
+    return is_cheap(trace, call, context.executors);
+  });
+  const auto finish = [&](Runner& runner) {
+    runner.run(kAfterSplit);
+    return Plan(runner.latest(), LowerOptions{context.executors, options.keep_inputs});
+  };
+  forward.step(kSplit, true, [&](const Trace&) { return halves.forward; });
+  Trace split_off = halves.backward;
+  split_off.provenance = kSplit;
+  split_off.milliseconds =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  if (options.verify) verify(split_off, kSplit);
+  Runner backward(result.backward, options, context);
+  backward.begin(std::move(split_off));
+  Plan first = finish(forward), second = finish(backward);
+  result.differentiated =
+      std::make_shared<const Differentiated>(captured, joint, halves, std::move(first),
+                                             std::move(second));
+}
+
+bool has_history(const Trace& captured) {
+  return captured.mode == GradMode::Grad &&
+         std::ranges::count(differentiable_outputs(captured), true) > 0;
+}
 
 }  // namespace
 
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
-  for (const Pass& pass : kPipeline) names.emplace_back(pass.name);
+  for (const Pass& pass : kBeforeSplit) names.emplace_back(pass.name);
+  for (const Pass& pass : kAfterSplit) names.emplace_back(pass.name);
   return names;
 }
 
 Compiled compile(Trace captured, const CompileOptions& options) {
-  Compiled result;
-  Context context{options.executors, &result.decisions};
-  if (context.executors.empty()) context.executors = {fused_cpu_executor(), aten_executor()};
   if (options.verify) verify(captured, "capture");
-  Runner runner(result, options);
-  runner.begin(std::move(captured));
-  for (const Pass& pass : kPipeline) {
-    runner.extra(pass.name, /*before=*/true);
-    if (!pass.pure_only || runner.latest().mode != GradMode::Grad)
-      runner.step(pass.name, pass.always_shown,
-                  [&](const Trace& t) { return pass.run(t, context); });
-    runner.extra(pass.name, /*before=*/false);
+  std::vector<Executor> executors = options.executors;
+  if (executors.empty()) executors = {fused_cpu_executor(), aten_executor()};
+  std::string undifferentiated;
+  if (has_history(captured)) {
+    Compiled result;
+    if (!options.differentiate)
+      undifferentiated = "gradients came in, or were asked for, in several ways";
+    else try {
+        compile_differentiated(captured, options, {executors, &result.decisions}, result);
+        return result;
+      } catch (const Unsupported& reason) {
+        undifferentiated = reason.what();
+      }
   }
+  Compiled result;
+  const Context context{executors, &result.decisions};
+  Runner runner(result.series, options, context);
+  runner.begin(std::move(captured));
+  runner.run(kBeforeSplit);
+  runner.run(kAfterSplit);
   result.plan = std::make_shared<const Plan>(result.series.back(),
-                                             LowerOptions{context.executors, options.keep_inputs});
+                                             LowerOptions{executors, options.keep_inputs});
+  result.undifferentiated = std::move(undifferentiated);
   return result;
+}
+
+std::vector<at::Tensor> Compiled::run(std::vector<at::Tensor> inputs, bool& undone) const {
+  return differentiated ? differentiated->run(std::move(inputs), undone)
+                        : plan->run(std::move(inputs), undone);
+}
+
+int64_t Compiled::typical_nanoseconds() const {
+  return differentiated ? differentiated->forward().typical_nanoseconds()
+                        : plan->typical_nanoseconds();
 }
 
 }  // namespace fulgurite

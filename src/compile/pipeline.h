@@ -8,6 +8,7 @@
 
 #include "ir/executor.h"
 #include "ir/trace.h"
+#include "runtime/differentiated.h"
 #include "runtime/plan.h"
 
 namespace fulgurite {
@@ -25,12 +26,25 @@ struct CompileOptions {
   std::vector<ExtraPass> extra;
   bool verify = false;       // check the invariants of a trace after every pass
   bool keep_inputs = false;  // of each region, the last ones, for a script that repeats it
+  // Of a program whose results are differentiated: by calls of its own, for gradients that come in
+  // for these outputs (empty: for a single number alone if there is one among them, else for all).
+  bool differentiate = true;
+  std::vector<bool> gradients;
 };
 
 struct Compiled {
   std::vector<Trace> series;  // as captured first, as executed last
   std::vector<Decision> decisions;
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Plan> plan;  // of the last trace; null where there is a backward one
+
+  // Of a program whose results are differentiated.
+  std::vector<Trace> backward;  // the series of the backward pass, as split off first
+  std::shared_ptr<const Differentiated> differentiated;
+  std::string undifferentiated;  // why there is none: torch's own autograd sees each call
+
+  // As Plan::run.
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, bool& undone) const;
+  int64_t typical_nanoseconds() const;
 };
 
 Compiled compile(Trace captured, const CompileOptions& options = {});

@@ -111,6 +111,8 @@ enum class InputKind : uint8_t {
   Parameter,  // an nn.Parameter met during capture
   Buffer,     // a tensor owned by a module
   Constant,   // any other real tensor: from a closure, a global, Python data
+  Gradient,   // of an output, as it comes into a backward pass
+  Saved,      // from the forward pass for the backward one
 };
 
 struct Input {

@@ -17,11 +17,17 @@ def _nothing(compiled: Any) -> None:
 
 @dataclass(frozen=True)
 class Program:
-    """A printed program, to be run with `import torch` alone: `name` is the function to call."""
+    """A printed program, to be run with `import torch` alone: `name` is the function to call.
+
+    gradients: of its results, which it takes after the inputs of the series.
+    returns_more: than the call does: gradients, or what a backward pass needs.
+    """
 
     name: str
     made_by: str
     text: str
+    gradients: tuple[torch.Tensor, ...] = ()
+    returns_more: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,12 @@ class Target:
     refusals: tuple[type[BaseException], ...] = ()
     check: Callable[[Any], None] = _nothing
     series: Callable[[Any, tuple, dict], Series] | None = None
+
+
+def _ones(value: Any) -> torch.Tensor:
+    """Of the type of a value of a trace."""
+    empty = torch.empty_strided(value.shape, value.strides, dtype=value.dtype, device=value.device)
+    return empty.fill_(1)
 
 
 def load_target(name: str) -> Target:
@@ -79,11 +91,18 @@ def _fulgurite(**options: Any) -> Target:
         entry = extension.entry_for(function_of(compiled), args, kwargs)
         if entry is None:
             raise Failure(INTERNAL, "no_entry", "no entry serves the call that was just made")
+        inputs = extension.inputs_of(entry, args, kwargs)
         programs = [
-            Program(trace.name, trace.provenance or "capture", trace.text())
+            Program(
+                trace.name,
+                trace.provenance or "capture",
+                trace.text(),
+                tuple(_ones(value) for value in trace.inputs[len(inputs) :]),
+                len(trace.outputs) > len(entry.record.traces[0].outputs),
+            )
             for trace in entry.record.traces
         ]
-        return Series(programs, extension.inputs_of(entry, args, kwargs))
+        return Series(programs, inputs)
 
     return Target(
         "fulgurite",

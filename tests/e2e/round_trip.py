@@ -22,17 +22,23 @@ def capture(function, tensors):
     return _C.finish(tracer, outputs.tensors, outputs.tree)
 
 
-def program(text):
+def program(trace):
     scope = {}
-    exec(compile(text, "<trace>", "exec"), scope)
-    return scope["computation"]
+    exec(compile(trace.text(), "<trace>", "exec"), scope)
+    return scope[trace.name]
+
+
+def of_type(value):
+    """A tensor like a value of a trace."""
+    made = torch.empty_strided(value.shape, value.strides, dtype=value.dtype, device=value.device)
+    return made.fill_(1).requires_grad_(value.requires_grad)
 
 
 def round_trip(trace, tensors):
     """What differs once the text of `trace` has been captured; "" if nothing does."""
     text = trace.text()
     with MODES[trace.grad_mode]():
-        again = capture(program(text), tensors).trace
+        again = capture(program(trace), tensors).trace
     difference = trace.difference(again)
     return difference and f"{difference}\n{text}"
 
@@ -42,4 +48,8 @@ def check(function, *tensors):
     everything = [*tensors, *captured.lifted]
     compiled = _C.compile_captured(captured, True)
     for trace in [captured.trace, *compiled.series]:
-        assert round_trip(trace, everything) == "", trace.provenance
+        gradients = [of_type(value) for value in trace.inputs[len(everything) :]]
+        assert round_trip(trace, [*everything, *gradients]) == "", trace.provenance
+    for trace in compiled.backward:
+        given = [of_type(value) for value in trace.inputs]
+        assert round_trip(trace, given) == "", f"backward, {trace.provenance}"

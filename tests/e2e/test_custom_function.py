@@ -23,7 +23,7 @@ def gradients(function, inputs, parameters=()):
 
 
 def same(a, b):
-    return (a is None) == (b is None) and (a is None or torch.equal(a, b))
+    return (a is None) == (b is None) and (a is None or torch.allclose(a, b, 1e-5, 1e-6))
 
 
 def check(function, *inputs, parameters=()):
@@ -32,7 +32,7 @@ def check(function, *inputs, parameters=()):
     for _ in range(2):
         results, found = gradients(compiled, inputs, parameters)
         for a, b in zip(wanted, results, strict=True):
-            assert torch.equal(a, b)
+            assert same(a, b)
             assert a.requires_grad == b.requires_grad
         assert all(map(same, wanted_gradients, found))
     assert fulgurite.cache_hits(compiled) == 1
@@ -441,7 +441,7 @@ def test_checkpoints(use_reentrant):
     wanted = train(program)
     compiled = fulgurite.jit(program, verify=True)
     for _ in range(2):
-        assert all(map(torch.equal, wanted, train(compiled)))
+        assert all(map(same, wanted, train(compiled)))
     assert not fulgurite.compile_data(compiled).fallbacks
     assert fulgurite.cache_misses(compiled) == 2  # the input has no gradient at first
 

@@ -1,0 +1,310 @@
+#include "passes/differentiate.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include <ATen/SequenceNumber.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/node.h>
+
+#include "base/error.h"
+#include "capture/origins.h"
+#include "capture/replay.h"
+#include "capture/tracer.h"
+#include "ir/layout.h"
+#include "ir/names.h"
+#include "ops/facts.h"
+#include "torch/dispatch_state.h"
+
+namespace fulgurite {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// Bytes of inputs that are written, as running statistics are: they are kept as they were before.
+constexpr int64_t kMostWritten = 1 << 20;
+
+std::unordered_set<StorageId> storages_of_inputs(const Trace& trace) {
+  std::unordered_set<StorageId> storages;
+  for (const Input& input : trace.inputs) storages.insert(type_of(trace, input.id).storage);
+  return storages;
+}
+
+bool is_input(const Trace& trace, ValueId id) {
+  return std::ranges::find(trace.inputs, id, &Input::id) != trace.inputs.end();
+}
+
+bool declares_write(const Call& call, int argument) {
+  const auto* alias = call.op.aten->schema().arguments()[argument].alias_info();
+  return alias && alias->isWrite();
+}
+
+// Storages that `calls` write to as their schemas say; the others that they write to in `hidden`.
+void find_writes(const Trace& trace, const std::vector<Call>& calls,
+                 std::unordered_set<StorageId>& declared, std::unordered_set<StorageId>& hidden) {
+  for (const Call& call : calls) {
+    if (!call.op.aten ||
+        (!call.body.empty() && !facts_of(*call.op.aten).hidden_write_flag)) {
+      find_writes(trace, call.body, declared, hidden);
+      continue;
+    }
+    for (int i : written_args(call)) {
+      for (ValueId id : call.args[i].values)
+        if (id != kNoValue)
+          (declares_write(call, i) ? declared : hidden).insert(type_of(trace, id).storage);
+    }
+  }
+}
+
+// Why the gradient of `calls` cannot be that of a joint trace; "" where it can.
+std::string fault_of(const Trace& trace, const std::vector<Call>& calls,
+                     const std::unordered_set<StorageId>& given) {
+  for (const Call& call : calls) {
+    if (call.gradient) return fmt::format("{} has a backward of its own", call.op.name());
+    if (!call.retyped.empty())
+      return fmt::format("{} changes the geometry of a tensor in place", call.op.name());
+    if (call.mode == GradMode::Inference) return "a part of it runs in inference mode";
+    for (int i : call.op.aten ? facts_of(*call.op.aten).generator_args : decltype(OpFacts::written)())
+      if (!call.args[i].constant.isNone())
+        return fmt::format("{} draws from a generator of its own", call.op.name());
+    bool differentiable = false;
+    for_each_value(call.args,
+                   [&](ValueId id) { differentiable |= type_of(trace, id).requires_grad; });
+    for (int i : written_args(call))
+      for (ValueId id : call.args[i].values)
+        if (differentiable && declares_write(call, i) && id != kNoValue &&
+            given.contains(type_of(trace, id).storage))
+          return fmt::format("{} writes to an input that has, or gets, a history", call.op.name());
+    if (std::string inner = fault_of(trace, call.body, given); !inner.empty()) return inner;
+  }
+  return "";
+}
+
+std::string fault_of(const Trace& trace) {
+  const std::unordered_set<StorageId> given = storages_of_inputs(trace);
+  std::unordered_set<StorageId> seen = given;
+  std::unordered_set<ValueId> known;
+  for (ValueId id : trace.outputs)
+    if (!is_input(trace, id) && known.insert(id).second &&
+        !seen.insert(type_of(trace, id).storage).second)
+      return "an output shares memory with an input or another output";
+  std::unordered_set<StorageId> declared, hidden;
+  find_writes(trace, trace.calls, declared, hidden);
+  int64_t written = 0;
+  for (const Input& input : trace.inputs) {
+    const TensorType& type = type_of(trace, input.id);
+    if (declared.contains(type.storage) || hidden.contains(type.storage)) written += type.nbytes;
+  }
+  if (written > kMostWritten)
+    return fmt::format("it writes to {} bytes of its inputs, which would be copied each time",
+                       written);
+  return fault_of(trace, trace.calls, given);
+}
+
+std::vector<size_t> find_statistics(const Trace& trace) {
+  std::unordered_set<StorageId> declared, hidden;
+  find_writes(trace, trace.calls, declared, hidden);
+  std::vector<size_t> found;
+  for (size_t i = 0; i < trace.inputs.size(); ++i) {
+    const StorageId storage = type_of(trace, trace.inputs[i].id).storage;
+    if (hidden.contains(storage) && !declared.contains(storage)) found.push_back(i);
+  }
+  return found;
+}
+
+// As gradients of outputs come in; others are copied.
+TensorType gradient_type(const TensorType& output) {
+  TensorType type;
+  type.dtype = output.dtype;
+  type.device = output.device;
+  type.sizes = output.sizes;
+  type.strides = output.strides;
+  if (!is_dense(output)) {
+    const auto strides = c10::contiguous_strides(output.sizes);
+    type.strides.assign(strides.begin(), strides.end());
+  }
+  type.nbytes = numel(type) * static_cast<int64_t>(c10::elementSize(type.dtype));
+  return type;
+}
+
+// What autograd recorded of a call has these sequence numbers, or higher ones of later calls.
+struct Recorded {
+  uint64_t first = 0;
+  const Call* call = nullptr;
+};
+
+class Differentiation {
+ public:
+  Differentiation(const Trace& trace, const std::vector<bool>& given)
+      : old_(trace), successor_(trace), env_(trace.values.size()) {
+    for (size_t i = 0; i < given.size(); ++i)
+      if (given[i]) joint_.differentiated.push_back(i);
+  }
+
+  Joint run() {
+    Tracer tracer;
+    const Names names(old_);
+    take_inputs(tracer, names);
+    Origins origins([this] { return current(); });
+    Tensors outputs;
+    {
+      NoAutocast no_autocast;
+      c10::AutoGradMode on(true);
+      Tracer::Listening listening(tracer);
+      run_forward();
+      if (tracer.has_opaque_gradients())
+        throw Unsupported("the gradient of an operator that looks at data (cov, quantile, ...)");
+      for (ValueId id : old_.outputs) outputs.push_back(env_[id]);
+      run_backward(outputs);
+    }
+    const auto count = static_cast<int32_t>(outputs.size());
+    Captured captured = tracer.finish(outputs, flat_tree(count));
+    if (!captured.lifted.empty())
+      throw Unsupported("its gradient uses a tensor that is none of its inputs");
+    joint_.trace = successor_.of(std::move(captured.trace), origins);
+    name_gradients(names);
+    return std::move(joint_);
+  }
+
+ private:
+  void take_inputs(Tracer& tracer, const Names& names) {
+    for (const Input& input : old_.inputs) {
+      env_[input.id] =
+          tracer.input(type_of(old_, input.id), old_.values[input.id].name, input.kind);
+      successor_.stands_for(input.id, env_[input.id]);
+    }
+    for (size_t output : joint_.differentiated) {
+      const ValueId id = old_.outputs[output];
+      gradients_.push_back(tracer.input(gradient_type(type_of(old_, id)), "d_" + names.of(id),
+                                        InputKind::Gradient));
+    }
+  }
+
+  void run_forward() {
+    for (const Call& call : old_.calls) {
+      recorded_.push_back({at::sequence_number::peek(), &call});
+      run_calls({&call, 1}, env_);
+      for_each_value(call.results, [&](ValueId id) { successor_.stands_for(id, env_[id]); });
+    }
+    forward_is_done_ = true;
+  }
+
+  void run_backward(Tensors& outputs) {
+    Tensors differentiated, leaves;
+    std::vector<size_t> places;
+    for (size_t i : joint_.differentiated) {
+      if (!outputs[i].grad_fn())
+        throw Unsupported("an output is made a leaf of the graph by the program itself");
+      differentiated.push_back(outputs[i]);
+    }
+    for (size_t i = 0; i < old_.inputs.size(); ++i) {
+      if (!type_of(old_, old_.inputs[i].id).requires_grad) continue;
+      leaves.push_back(env_[old_.inputs[i].id]);
+      places.push_back(i);
+    }
+    Tensors made;
+    without_language_lock([&] {
+      made = torch::autograd::grad(differentiated, leaves, gradients_, /*retain_graph=*/false,
+                                   /*create_graph=*/false, /*allow_unused=*/true);
+    });
+    for (size_t i = 0; i < made.size(); ++i) {
+      if (!made[i].defined()) continue;
+      if (!is_trace_tensor(made[i])) throw Unsupported("a gradient of it is no trace tensor");
+      outputs.push_back(made[i]);
+      joint_.gradient_of.push_back(places[i]);
+    }
+  }
+
+  const Call* current() const {
+    if (recorded_.empty()) return nullptr;
+    if (!forward_is_done_) return recorded_.back().call;
+    const auto node = torch::autograd::get_current_node();
+    if (!node) return nullptr;
+    const auto after = std::ranges::upper_bound(recorded_, node->sequence_nr(), {}, &Recorded::first);
+    return after == recorded_.begin() ? nullptr : std::prev(after)->call;
+  }
+
+  void name_gradients(const Names& names) {
+    Trace& trace = joint_.trace;
+    const size_t first = old_.outputs.size();
+    for (size_t i = 0; i < joint_.gradient_of.size(); ++i) {
+      std::string& name = trace.values[trace.outputs[first + i]].name;
+      if (name.empty()) name = "d_" + names.of(old_.inputs[joint_.gradient_of[i]].id);
+    }
+  }
+
+  const Trace& old_;
+  Successor successor_;
+  Joint joint_;
+  Tensors env_;  // by value of the old trace
+  Tensors gradients_;
+  std::vector<Recorded> recorded_;
+  bool forward_is_done_ = false;
+};
+
+// at::matmul folds the larger of two tensors into a matrix if the other one requires grad, which it
+// does not where the trace runs.
+bool asks_for_grad(const Trace& trace, const Call& call) {
+  if (call.body.empty() || !call.op.aten ||
+      !call.op.aten->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
+    return false;
+  bool requires_grad = false, has_gaps = false;
+  for_each_value(call.args, [&](ValueId id) {
+    const TensorType& type = type_of(trace, id);
+    requires_grad |= type.requires_grad;
+    has_gaps |= !is_contiguous(type);
+  });
+  return requires_grad && has_gaps;
+}
+
+void drop_grad_mode(std::vector<Call>& calls) {
+  for (Call& call : calls) {
+    if (call.mode == GradMode::Grad) call.mode = GradMode::NoGrad;
+    drop_grad_mode(call.body);
+  }
+}
+
+void leave_autograd(Trace& trace) {
+  std::vector<Call> calls;
+  for (Call& call : trace.calls) {
+    if (asks_for_grad(trace, call))
+      std::ranges::move(call.body, std::back_inserter(calls));
+    else
+      calls.push_back(std::move(call));
+  }
+  trace.calls = std::move(calls);
+  trace.mode = GradMode::NoGrad;
+  drop_grad_mode(trace.calls);
+  for (ValueId id = 0; id < static_cast<ValueId>(trace.values.size()); ++id)
+    if (!is_input(trace, id)) trace.values[id].type.requires_grad = false;
+}
+
+}  // namespace
+
+std::vector<bool> differentiable_outputs(const Trace& trace) {
+  std::vector<bool> all;
+  std::unordered_set<ValueId> seen;
+  for (ValueId id : trace.outputs)
+    all.push_back(type_of(trace, id).requires_grad && !is_input(trace, id) &&
+                  seen.insert(id).second);
+  return all;
+}
+
+Joint differentiate(const Trace& trace, const std::vector<bool>& given) {
+  if (const std::string fault = fault_of(trace); !fault.empty()) throw Unsupported(fault);
+  Joint joint;
+  try {
+    joint = Differentiation(trace, given).run();
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Unsupported&) {
+    throw;
+  } catch (const std::exception& error) {  // of a formula of autograd, on tensors without data
+    throw Unsupported(fmt::format("its gradient cannot be recorded: {}", error.what()));
+  }
+  joint.statistics = find_statistics(trace);
+  leave_autograd(joint.trace);
+  return joint;
+}
+
+}  // namespace fulgurite
