@@ -19,7 +19,12 @@ from fulgurite._C import (  # noqa: E402
     empty_cache,
     memory_stats,
 )
-from fulgurite._executors import get_all_executors, get_executor  # noqa: E402
+from fulgurite._executors import (  # noqa: E402
+    deregister_executor,
+    get_all_executors,
+    get_executor,
+    register_executor,
+)
 from fulgurite._inspect import (  # noqa: E402
     cache_hits,
     cache_misses,
@@ -32,6 +37,7 @@ from fulgurite._inspect import (  # noqa: E402
     last_traces,
 )
 from fulgurite._jit import jit  # noqa: E402
+from fulgurite._operator_executor import OperatorExecutor  # noqa: E402
 from fulgurite._replace import replace_trace, restore_trace  # noqa: E402
 from fulgurite._trace_file import load  # noqa: E402
 from fulgurite._transforms import Transform, with_text  # noqa: E402
@@ -45,6 +51,7 @@ __all__ = [
     "BoundSymbol",
     "Executor",
     "InternalError",
+    "OperatorExecutor",
     "Trace",
     "TraceValue",
     "Transform",
@@ -57,6 +64,7 @@ __all__ = [
     "examine",
     "compile_data",
     "compile_stats",
+    "deregister_executor",
     "empty_cache",
     "get_all_executors",
     "get_executor",
@@ -68,6 +76,7 @@ __all__ = [
     "last_traces",
     "load",
     "memory_stats",
+    "register_executor",
     "replace_trace",
     "restore_trace",
     "with_text",

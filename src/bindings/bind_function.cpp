@@ -104,7 +104,12 @@ bool try_plan(const Entry& entry, const Arguments& arguments,
               std::optional<std::vector<at::Tensor>>& outputs) {
   const auto run = [&]() -> PyObject* {
     HANDLE_TH_ERRORS
-    outputs = try_plan(entry, arguments);
+    try {
+      outputs = try_plan(entry, arguments);
+    } catch (const UserError&) {
+      set_python_error();
+      return nullptr;
+    }
     return Py_None;
     END_HANDLE_TH_ERRORS
   };

@@ -105,10 +105,11 @@ void bind_fusions(nb::module_& m) {
       [](const Compiled& compiled) {
         nb::list list;
         for (const RegionPointer& region : compiled.plan->regions())
-          list.append(std::const_pointer_cast<CompiledRegion>(region));
+          if (region->code->replace_text)
+            list.append(std::const_pointer_cast<CompiledRegion>(region));
         return list;
       },
-      nb::arg("compiled"), "The regions that have code, in order.");
+      nb::arg("compiled"), "The regions that have machine code, in order.");
 }
 
 }  // namespace fulgurite
