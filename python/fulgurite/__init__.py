@@ -38,6 +38,7 @@ from fulgurite._inspect import (  # noqa: E402
 )
 from fulgurite._jit import jit  # noqa: E402
 from fulgurite._operator_executor import OperatorExecutor  # noqa: E402
+from fulgurite._patterns import Finding, Match, Pattern  # noqa: E402
 from fulgurite._replace import replace_trace, restore_trace  # noqa: E402
 from fulgurite._trace_file import load  # noqa: E402
 from fulgurite._transforms import Transform, with_text  # noqa: E402
@@ -50,8 +51,11 @@ _plugin.announce()
 __all__ = [
     "BoundSymbol",
     "Executor",
+    "Finding",
     "InternalError",
+    "Match",
     "OperatorExecutor",
+    "Pattern",
     "Trace",
     "TraceValue",
     "Transform",

@@ -224,7 +224,8 @@ void bind_trace_class(nb::module_& m) {
       .def("verify", [](const Trace& t) { verify(t, t.provenance); })
       .def("rewrite", &in_pointer<&rewrite, nb::callable>, nb::arg("rule"),
            "Run again: rule(call, *arguments) gives what takes the place of each call's results, "
-           "or NotImplemented to keep the call. Call operators of torch in it.")
+           "or NotImplemented to keep the call, or {value: tensor} for its results and for values "
+           "made before. Call operators of torch in it.")
       .def("retrace", &in_pointer<&retrace, nb::callable>, nb::arg("program"),
            "The calls that program(*inputs) makes, which returns a list of the outputs.")
       .def("part", &part_of, nb::arg("calls"), nb::arg("inputs"), nb::arg("outputs"),

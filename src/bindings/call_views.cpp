@@ -1,18 +1,87 @@
 #include "bindings/call_views.h"
 
-#include <unordered_set>
+#include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
+#include "ir/rename.h"
 #include "ir/verify.h"
-#include "passes/filter.h"
 #include "passes/memory.h"
 
 namespace fulgurite {
 namespace {
 
-void check_of(const TracePtr& trace, const TracePtr& other) {
-  if (trace != other) user_error("part() takes calls and values of the trace itself");
-}
+// A trace of some calls of another, with what these need.
+class Part {
+ public:
+  explicit Part(TracePtr trace) : trace_(std::move(trace)), renaming_(trace_->values.size()) {
+    part_.name = "part";
+    part_.mode = trace_->mode;
+    part_.storages = trace_->storages;
+  }
+
+  void input(const BoundValue& value) {
+    check(value.trace);
+    part_.inputs.push_back({taken(value.id), InputKind::Argument, ""});
+  }
+
+  void call(const BoundCall& bound) {
+    check(bound.trace);
+    if (bound.call->gradient)
+      user_error("part() cannot have {}, an autograd.Function", bound.call->op.name());
+    part_.calls.push_back(*bound.call);
+    take(part_.calls.back());
+    renaming_.apply(part_.calls.back());
+  }
+
+  void output(const BoundValue& value) {
+    check(value.trace);
+    part_.outputs.push_back(taken(value.id));
+  }
+
+  Trace finish() && {
+    part_.output_tree = flat_tree(static_cast<int32_t>(part_.outputs.size()));
+    return std::move(part_);
+  }
+
+ private:
+  void check(const TracePtr& trace) const {
+    if (trace != trace_) user_error("part() takes calls and values of the trace itself");
+  }
+
+  void take(Call& call) {
+    call.frees.clear();
+    for_each_value(call.args, [&](ValueId id) { taken(id); });
+    for_each_value(call.results, [&](ValueId id) { taken(id); });
+    for (const Retyped& change : call.retyped) taken(change.id);
+    if (call.source >= 0) call.source = kept(trace_->sources, part_.sources, sources_, call.source);
+    if (call.module >= 0) call.module = kept(trace_->modules, part_.modules, modules_, call.module);
+    for (Call& inner : call.body) take(inner);
+  }
+
+  ValueId taken(ValueId id) {
+    const auto [at, is_new] = numbers_.emplace(id, static_cast<ValueId>(part_.values.size()));
+    if (is_new) {
+      part_.values.push_back(trace_->values[id]);
+      renaming_.set(id, at->second);
+    }
+    return at->second;
+  }
+
+  template <class T>
+  static int32_t kept(const std::vector<T>& from, std::vector<T>& to,
+                      std::unordered_map<int32_t, int32_t>& known, int32_t index) {
+    const auto [at, is_new] = known.emplace(index, static_cast<int32_t>(to.size()));
+    if (is_new) to.push_back(from[index]);
+    return at->second;
+  }
+
+  TracePtr trace_;
+  Trace part_;
+  Renaming renaming_;
+  std::unordered_map<ValueId, ValueId> numbers_;
+  std::unordered_map<int32_t, int32_t> sources_, modules_;
+};
 
 }  // namespace
 
@@ -62,29 +131,11 @@ nb::object call_again(const BoundCall& bound, nb::args args) {
 
 std::shared_ptr<Trace> part_of(TracePtr trace, nb::iterable calls, nb::iterable inputs,
                                nb::iterable outputs) {
-  auto part = std::make_shared<Trace>(without_calls(*trace));
-  part->name = "part";
-  part->epilogue = -1;
-  part->provenance.clear();
-  part->inputs.clear();
-  part->outputs.clear();
-  for (nb::handle item : inputs) {
-    const auto& value = nb::cast<const BoundValue&>(item);
-    check_of(trace, value.trace);
-    part->inputs.push_back({value.id, InputKind::Argument, ""});
-  }
-  for (nb::handle item : calls) {
-    const auto& bound = nb::cast<const BoundCall&>(item);
-    check_of(trace, bound.trace);
-    part->calls.push_back(*bound.call);
-    part->calls.back().frees.clear();
-  }
-  for (nb::handle item : outputs) {
-    const auto& value = nb::cast<const BoundValue&>(item);
-    check_of(trace, value.trace);
-    part->outputs.push_back(value.id);
-  }
-  part->output_tree = flat_tree(static_cast<int32_t>(part->outputs.size()));
+  Part made(std::move(trace));
+  for (nb::handle item : inputs) made.input(nb::cast<const BoundValue&>(item));
+  for (nb::handle item : calls) made.call(nb::cast<const BoundCall&>(item));
+  for (nb::handle item : outputs) made.output(nb::cast<const BoundValue&>(item));
+  auto part = std::make_shared<Trace>(std::move(made).finish());
   try {
     verify(*part, "part()");
   } catch (const InternalError& error) {

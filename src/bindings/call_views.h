@@ -17,8 +17,8 @@ nb::list written_values(const BoundCall& bound);
 // Runs the operator. UserError for a region, and for another number of arguments.
 nb::object call_again(const BoundCall& bound, nb::args args);
 
-// The calls as a trace with these inputs and outputs, verified: UserError for one that uses
-// anything else.
+// The calls as a trace with these inputs and outputs, and numbers of its own, verified: UserError
+// for one that uses anything else.
 std::shared_ptr<Trace> part_of(TracePtr trace, nb::iterable calls, nb::iterable inputs,
                                nb::iterable outputs);
 

@@ -9,6 +9,7 @@
 #include "bindings/python_tensor.h"
 #include "bindings/tensor_caster.h"
 #include "capture/replay.h"
+#include "ir/print.h"
 #include "ir/rename.h"
 #include "passes/passes.h"
 
@@ -144,6 +145,7 @@ class Rewriter {
   }
 
   void take(const Call& call, nb::object made) {
+    if (nb::isinstance<nb::dict>(made)) return take_values(call, nb::borrow<nb::dict>(made));
     const size_t expected = call.results.size();
     nb::list results;
     if (expected == 1) {
@@ -174,6 +176,22 @@ class Rewriter {
                    call.op.name());
       value = tensors[i];
     }
+  }
+
+  // {value: tensor}: of the call's results, and of values made before.
+  void take_values(const Call& call, nb::dict made) {
+    for (auto [key, tensor] : made) {
+      if (!nb::isinstance<BoundValue>(key) || nb::cast<const BoundValue&>(key).trace != old_)
+        user_error("the rule returned a dict with a {} for {}; its keys are values of the trace",
+                   Py_TYPE(key.ptr())->tp_name, call.op.name());
+      nb::list one;
+      one.append(tensor);
+      env_.at(nb::cast<const BoundValue&>(key).id) = tensors_of(one, "the rule")[0];
+    }
+    for_each_value(call.results, [&](ValueId id) {
+      if (!env_[id].defined())
+        user_error("the rule returned no tensor for {} of {}", spell(*old_, id), call.op.name());
+    });
   }
 
   // With the numbers, lines and executors of the old trace, where there are such.
