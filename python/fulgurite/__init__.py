@@ -38,12 +38,13 @@ from fulgurite._inspect import (  # noqa: E402
 )
 from fulgurite._jit import jit  # noqa: E402
 from fulgurite._operator_executor import OperatorExecutor  # noqa: E402
+from fulgurite._operators import register_operator  # noqa: E402
 from fulgurite._patterns import Finding, Match, Pattern  # noqa: E402
 from fulgurite._replace import replace_trace, restore_trace  # noqa: E402
 from fulgurite._trace_file import load  # noqa: E402
 from fulgurite._transforms import Transform, with_text  # noqa: E402
 
-from fulgurite import examine  # noqa: E402  isort: skip  (it reads what is above)
+from fulgurite import examine, transforms  # noqa: E402  isort: skip  (they read what is above)
 
 _tracing.install()
 _plugin.announce()
@@ -81,7 +82,9 @@ __all__ = [
     "load",
     "memory_stats",
     "register_executor",
+    "register_operator",
     "replace_trace",
     "restore_trace",
+    "transforms",
     "with_text",
 ]
