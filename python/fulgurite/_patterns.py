@@ -52,9 +52,9 @@ class Finding:
 class Pattern:
     """A transform that puts one sub-program in the place of another.
 
-    find, put: functions of the same parameters over tensors; a parameter with a number as its
-    default stands for any number of that kind that is found there, and put gets what was found.
-    Both return a tensor or a tuple of them. where(match): whether to replace a Match that is sound:
+    find, put: functions over the same tensors; a parameter of find with a number as its default
+    stands for any number of that kind, and put gets what was found, by that name. Both return a
+    tensor or a tuple of them. where(match): whether to replace a Match that is sound:
     True, or False, or a str that says why not. inputs: example tensors that `find` can be run on to
     see its calls, float32 of shape (2, 2) if none are given; what is matched may have other types.
 
@@ -77,8 +77,7 @@ class Pattern:
         self.name = self.__name__ = name or getattr(find, "__name__", "pattern")
         self.findings, self.replaced = (), 0
         self._tensors, self._numbers = _parameters(find, self.name)
-        if _parameters(put, self.name)[0] != self._tensors:
-            raise UserError(f"find and put of the pattern {self.name} take different tensors")
+        self._check_put()
         self._shape = self._read(inputs)
 
     def __repr__(self):
@@ -101,6 +100,19 @@ class Pattern:
             return trace
         made = trace.rewrite(_Replacing(self, replaced, taken))
         return _swept(trace, made)
+
+    def _check_put(self):
+        try:
+            signature = inspect.signature(self.put)
+        except ValueError:  # of a function in C
+            return
+        try:
+            signature.bind(*self._tensors, **self._numbers)
+        except TypeError as error:
+            raise UserError(
+                f"put of the pattern {self.name} is called with {len(self._tensors)} tensors and "
+                f"the numbers {list(self._numbers)}: {error}"
+            ) from error
 
     def _read(self, inputs):
         if inputs is None:

@@ -61,6 +61,13 @@ def test_it_replaces_every_place(grad):
         torch.testing.assert_close(*gradients)
 
 
+def test_put_may_be_a_function_of_torch():
+    for put in (F.silu, torch.ops.aten.silu):
+        pattern = Pattern(swish, put)
+        run(pattern, swish, torch.randn(3))
+        assert pattern.replaced == 1
+
+
 def test_anywhere_in_the_pipeline():
     x = torch.randn(3)
     for name in fulgurite._C.pass_names():
@@ -304,7 +311,8 @@ def test_bad_patterns():
         (lambda: Pattern(lambda x, s=2.0: x + 1, lambda x, s=2.0: x), "does not use the number s"),
         (lambda: Pattern(lambda x, s=2.0: x * (s * 2), lambda x, s=2.0: x), "computes .* from"),
         (lambda: Pattern(lambda x, s="a": x * 2, lambda x: x), "default of s"),
-        (lambda: Pattern(lambda x: x * 2, lambda y: y), "take different tensors"),
+        (lambda: Pattern(lambda x: x * 2, lambda x, y: x), "put of the pattern .* 1 tensors"),
+        (lambda: Pattern(lambda x, s=2.0: x * s, lambda x, r=2.0: x), "unexpected keyword.*'s'"),
         (lambda: Pattern(lambda x: x @ x if x.sum() > 0 else x, lambda x: x), "needs the data"),
         (lambda: Pattern(swish, silu, inputs=[outside, outside]), "takes 1 tensors, got 2"),
         (lambda: Pattern(lambda x: 3, silu), "returned a int"),
