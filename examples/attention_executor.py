@@ -1,7 +1,7 @@
 """Attention run by a kernel of one's own: an executor claims it, everything else is as before.
 
-The kernel never has the whole matrix of scores: it goes over the keys in blocks, and keeps a running
-maximum and sum of each row (Milakov and Gimelshein, 2018).
+The kernel never has the whole matrix of scores: it goes over the keys in blocks, and keeps a
+running maximum and sum of each row (Milakov and Gimelshein, 2018).
 """
 
 import math

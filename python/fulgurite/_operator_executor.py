@@ -154,7 +154,7 @@ def _with_arguments(function, call):
     """Of the tensors of the call: `function` with the operator's own arguments."""
     schema = call.op._schema.arguments
     names = [argument.name if argument.kwarg_only else None for argument in schema]
-    args = call.args
+    args = _with_places(call.args)
 
     def run(*tensors):
         left = iter(tensors)
@@ -170,12 +170,19 @@ def _with_arguments(function, call):
     return run
 
 
+_PLACE = object()  # of a tensor
+
+
+def _with_places(arg):
+    if isinstance(arg, list):
+        return [_with_places(item) for item in arg]
+    return _PLACE if isinstance(arg, _C.TraceValue) else arg
+
+
 def _filled(arg, tensors):
-    if isinstance(arg, _C.TraceValue):
-        return next(tensors)
     if isinstance(arg, list):
         return [_filled(item, tensors) for item in arg]
-    return arg
+    return next(tensors) if arg is _PLACE else arg
 
 
 class _Recomputed(torch.autograd.Function):
@@ -194,7 +201,8 @@ class _Recomputed(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, *gradients):
         needed = ctx.needs_input_grad[3:]
-        with torch.enable_grad():
+        device = ctx.saved_tensors[0].device.type
+        with torch.enable_grad(), torch.autocast(device, enabled=False):
             inputs = [
                 tensor.detach().requires_grad_(need)
                 for tensor, need in zip(ctx.saved_tensors, needed, strict=True)

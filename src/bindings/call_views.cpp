@@ -1,6 +1,7 @@
 #include "bindings/call_views.h"
 
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -106,8 +107,15 @@ nb::dict arguments_by_name(const BoundCall& bound) {
 }
 
 nb::list written_values(const BoundCall& bound) {
+  std::unordered_set<StorageId> given;  // not what its body makes for itself
+  for_each_value(bound.call->args,
+                 [&](ValueId id) { given.insert(type_of(*bound.trace, id).storage); });
+  std::unordered_set<ValueId> known;
   nb::list list;
-  for_each_change(*bound.call, [&](ValueId id) { list.append(BoundValue{bound.trace, id}); });
+  for_each_change(*bound.call, [&](ValueId id) {
+    if (given.contains(type_of(*bound.trace, id).storage) && known.insert(id).second)
+      list.append(BoundValue{bound.trace, id});
+  });
   return list;
 }
 

@@ -100,9 +100,9 @@ class Rewriter {
     for (const Call& call : old_->calls) {
       rewriting_.current = &call;
       UnderMode mode(call.mode);
-      nb::object made = rule(BoundCall{old_, &call}, *arguments(call));
+      nb::object made = ask(rule, call);
       if (made.is(nb::handle(Py_NotImplemented)))
-        keep(call);
+        keep_checked(call);
       else
         take(call, made);
       for_each_value(call.results, [&](ValueId id) { stands_for(id, env_[id]); });
@@ -116,6 +116,25 @@ class Rewriter {
  private:
   void stands_for(ValueId old, const at::Tensor& tensor) {
     if (const ValueId id = trace_value(tensor); id != kNoValue) numbers_.emplace(id, old);
+  }
+
+  nb::object ask(const nb::callable& rule, const Call& call) const {
+    try {
+      return rule(BoundCall{old_, &call}, *arguments(call));
+    } catch (nb::python_error& error) {
+      error.value().attr("add_note")("raised by the rule for " + print_call(*old_, call));
+      throw;
+    }
+  }
+
+  // What a rule gave for other calls may be what this one cannot take.
+  void keep_checked(const Call& call) {
+    try {
+      keep(call);
+    } catch (const c10::Error& error) {
+      user_error("{}\n  in {}, which runs again on what the rule gave for calls before it",
+                 error.what_without_backtrace(), print_call(*old_, call));
+    }
   }
 
   void keep(const Call& call) {

@@ -86,6 +86,7 @@ class Runner {
         step(pass.name, true, [&](const Trace& trace) {
           Trace made = pass.run(trace);
           check_transform(trace, made, pass.name);
+          result_.is_another_program |= !same_program(trace, made);
           return made;
         });
   }

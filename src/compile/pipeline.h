@@ -30,6 +30,7 @@ struct CompileOptions {
 struct Compiled {
   std::vector<Trace> series;  // as captured first, as executed last
   std::vector<Decision> decisions;
+  bool is_another_program = false;  // a pass of the user's own changed what it computes, perhaps
   std::shared_ptr<const Plan> plan;
 };
 
