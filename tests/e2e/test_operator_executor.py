@@ -386,7 +386,21 @@ def test_threads():
     assert not wrong
 
 
-def test_bisect_and_fusions_leave_it_alone():
+def test_bisect_finds_it():
+    compiled = compiled_with(lambda x, dim, dtype: softmax(x, dim) * 1.5)
+    x = torch.randn(3, 5)
+    with torch.no_grad():
+        found = fulgurite.examine.bisect(compiled, x)
+        assert found.claimed == "mine0"
+        assert (
+            "mine0, which an executor of your own runs, differs from t2 = torch.softmax("
+            in repr(found)
+        )
+        right = fulgurite.examine.bisect(compiled_with(softmax), x)
+    assert right.difference is None and "mine0" in right.compared
+
+
+def test_it_is_no_fusion():
     compiled = compiled_with(softmax)
     x = torch.randn(3, 5)
     with torch.no_grad():
