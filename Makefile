@@ -31,6 +31,10 @@ demo: setup  ## what fulgurite does, in a terminal
 	$(PYTHON) examples/fusion.py
 	$(PYTHON) examples/transformers_models.py
 	$(PYTHON) examples/guards.py
+	$(PYTHON) examples/attention_executor.py
+	$(PYTHON) examples/logging_pass.py
+	$(PYTHON) examples/int8_weights.py
+	$(PYTHON) examples/lora.py
 
 sanitize: setup  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	scripts/sanitize.sh

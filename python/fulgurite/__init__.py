@@ -19,7 +19,12 @@ from fulgurite._C import (  # noqa: E402
     empty_cache,
     memory_stats,
 )
-from fulgurite._executors import get_all_executors, get_executor  # noqa: E402
+from fulgurite._executors import (  # noqa: E402
+    deregister_executor,
+    get_all_executors,
+    get_executor,
+    register_executor,
+)
 from fulgurite._inspect import (  # noqa: E402
     cache_hits,
     cache_misses,
@@ -32,11 +37,14 @@ from fulgurite._inspect import (  # noqa: E402
     last_traces,
 )
 from fulgurite._jit import jit  # noqa: E402
+from fulgurite._operator_executor import OperatorExecutor  # noqa: E402
+from fulgurite._operators import register_operator  # noqa: E402
+from fulgurite._patterns import Finding, Match, Pattern  # noqa: E402
 from fulgurite._replace import replace_trace, restore_trace  # noqa: E402
 from fulgurite._trace_file import load  # noqa: E402
 from fulgurite._transforms import Transform, with_text  # noqa: E402
 
-from fulgurite import examine  # noqa: E402  isort: skip  (it reads what is above)
+from fulgurite import examine, transforms  # noqa: E402  isort: skip  (they read what is above)
 
 _tracing.install()
 _plugin.announce()
@@ -44,7 +52,11 @@ _plugin.announce()
 __all__ = [
     "BoundSymbol",
     "Executor",
+    "Finding",
     "InternalError",
+    "Match",
+    "OperatorExecutor",
+    "Pattern",
     "Trace",
     "TraceValue",
     "Transform",
@@ -57,6 +69,7 @@ __all__ = [
     "examine",
     "compile_data",
     "compile_stats",
+    "deregister_executor",
     "empty_cache",
     "get_all_executors",
     "get_executor",
@@ -68,7 +81,10 @@ __all__ = [
     "last_traces",
     "load",
     "memory_stats",
+    "register_executor",
+    "register_operator",
     "replace_trace",
     "restore_trace",
+    "transforms",
     "with_text",
 ]

@@ -43,6 +43,7 @@ class Bisection:
     is_repeatable: whether eager gives the same twice, of a program with a difference.
     compared: the names of the fusions that ran, up to the one that was found.
     reproduce: a script that shows the difference of the fusion by itself; "" without one.
+    claimed: the name of the call that an executor of the user's own runs, where that differs.
     """
 
     fusion: object = None
@@ -53,6 +54,7 @@ class Bisection:
     is_repeatable: bool = True
     compared: tuple = ()
     reproduce: str = ""
+    claimed: str = ""
 
     def __repr__(self):
         ran = (
@@ -64,6 +66,11 @@ class Bisection:
             return (
                 f"{self.fusion!r} differs from its calls: {self.difference.text}\n\n{self.calls}"
                 "\n\n.reproduce is a script that shows it by itself"
+            )
+        if self.claimed:
+            return (
+                f"{self.claimed}, which an executor of your own runs, differs from {self.calls}: "
+                f"{self.difference.text}"
             )
         if self.difference is None:
             return f"no fusion differs, and the results are eager's ({ran})"
@@ -151,6 +158,13 @@ class _Search:
 
     def found(self):
         trace = trace_of(self.region)
+        if trace is None:
+            return Bisection(
+                claimed=self.region.name,
+                calls=self.region.program,
+                difference=self.difference,
+                compared=tuple(self.compared),
+            )
         fusion = next(f for f in fusions_of(trace).values() if f.is_code(self.region))
         symbol = next(s for s in trace.bound_symbols if s.name == fusion.name)
         name = symbol.outputs[self.difference.output].name

@@ -25,6 +25,8 @@ PyObject* exception(nb::module_& m, const char* name, const char* doc, PyObject*
 void set_error(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
+  } catch (const PythonFailure& e) {
+    e.set_python_error();
   } catch (const Unsupported& e) {
     PyErr_SetString(g_unsupported, e.what());
   } catch (const UserError& e) {
@@ -39,6 +41,20 @@ void set_error(const std::exception_ptr& error) {
 }
 
 }  // namespace
+
+void PythonFailure::set_python_error() const noexcept {
+  const nb::handle cause = error_->value();
+  if (!PyExceptionInstance_Check(cause.ptr()) || !error_->matches(PyExc_Exception)) {
+    PyErr_SetObject(error_->type().ptr(), cause.ptr());
+    return;
+  }
+  PyErr_SetString(g_user_error, what());
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyException_SetCause(value, cause.inc_ref().ptr());
+  PyErr_Restore(type, value, trace);
+}
 
 void set_python_error() noexcept { set_error(std::current_exception()); }
 

@@ -92,8 +92,10 @@ std::optional<std::vector<at::Tensor>> try_plan(const Entry& entry, const Argume
   } catch (const UserError&) {
     throw;
   } catch (const std::exception&) {
-    if (!undone || entry.is_replaced()) throw;  // eager is another program
-    PyErr_Clear();                              // of an operator that is written in Python
+    // Eager computes something else, then.
+    const bool is_another = entry.is_replaced() || entry.compiled.is_another_program;
+    if (!undone || is_another) throw;
+    PyErr_Clear();  // of an operator that is written in Python
     return std::nullopt;
   }
 }
@@ -104,7 +106,12 @@ bool try_plan(const Entry& entry, const Arguments& arguments,
               std::optional<std::vector<at::Tensor>>& outputs) {
   const auto run = [&]() -> PyObject* {
     HANDLE_TH_ERRORS
-    outputs = try_plan(entry, arguments);
+    try {
+      outputs = try_plan(entry, arguments);
+    } catch (const UserError&) {
+      set_python_error();
+      return nullptr;
+    }
     return Py_None;
     END_HANDLE_TH_ERRORS
   };

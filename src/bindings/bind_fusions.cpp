@@ -108,11 +108,12 @@ void bind_fusions(nb::module_& m) {
         if (!both && backward) return list;
         const Plan& plan = !both ? *compiled.plan : backward ? both->backward() : both->forward();
         for (const RegionPointer& region : plan.regions())
-          list.append(std::const_pointer_cast<CompiledRegion>(region));
+          if (region->code->replace_text)
+            list.append(std::const_pointer_cast<CompiledRegion>(region));
         return list;
       },
       nb::arg("compiled"), nb::arg("backward") = false,
-      "The regions that have code, in order: of the program, or of its backward pass.");
+      "The regions that have machine code, in order: of the program, or of its backward pass.");
 }
 
 }  // namespace fulgurite

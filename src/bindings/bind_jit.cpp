@@ -14,6 +14,7 @@
 #include "bindings/language_hooks.h"
 #include "bindings/rewrite.h"
 #include "bindings/tensor_caster.h"
+#include "bindings/user_executor.h"
 #include "capture/tracer.h"
 #include "compile/pipeline.h"
 #include "ops/facts.h"
@@ -155,8 +156,7 @@ CompileOptions read_options(bool verify, nb::iterable executors, nb::iterable tr
   CompileOptions options;
   options.verify = verify;
   options.keep_inputs = keep_inputs;
-  for (nb::handle executor : executors)
-    options.executors.push_back(nb::cast<const Executor&>(executor));
+  for (nb::handle executor : executors) options.executors.push_back(executor_of(executor));
   for (nb::handle transform : transforms)
     options.extra.push_back({nb::cast<std::string>(transform[0]),
                              nb::cast<std::string>(transform[1]), nb::cast<bool>(transform[2]),

@@ -10,9 +10,11 @@
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
+#include "bindings/call_views.h"
 #include "bindings/errors.h"
 #include "bindings/rewrite.h"
 #include "bindings/tensor_caster.h"
+#include "bindings/user_executor.h"
 #include "capture/replay.h"
 #include "compile/pipeline.h"
 #include "executors/aten/aten.h"
@@ -20,6 +22,7 @@
 #include "ir/literal.h"
 #include "ir/print.h"
 #include "ir/verify.h"
+#include "ops/facts.h"
 
 namespace nb = nanobind;
 
@@ -33,7 +36,9 @@ nb::object dtype_of(c10::ScalarType type) {
   return nb::borrow(dtype);
 }
 
-nb::object argument(const TracePtr& trace, const Arg& arg) {
+}  // namespace
+
+nb::object argument_in_python(const TracePtr& trace, const Arg& arg) {
   const auto value = [&](ValueId id) -> nb::object {
     return id == kNoValue ? nb::object(nb::none()) : nb::cast(BoundValue{trace, id});
   };
@@ -44,9 +49,11 @@ nb::object argument(const TracePtr& trace, const Arg& arg) {
   return list;
 }
 
+namespace {
+
 nb::list arguments(const TracePtr& trace, const std::vector<Arg>& args) {
   nb::list list;
-  for (const Arg& arg : args) list.append(argument(trace, arg));
+  for (const Arg& arg : args) list.append(argument_in_python(trace, arg));
   return list;
 }
 
@@ -60,17 +67,6 @@ nb::object source_of(const BoundCall& bound) {
   if (bound.call->source < 0) return nb::none();
   const SourceLine& line = bound.trace->sources[bound.call->source];
   return nb::make_tuple(line.file, line.line, line.function, line.code);
-}
-
-nb::object operator_of(const BoundCall& bound) {
-  if (!bound.call->op.aten) return nb::none();
-  const c10::OperatorName& name = bound.call->op.aten->operator_name();
-  const size_t colons = name.name.find("::");
-  const std::string overload = name.overload_name.empty() ? "default" : name.overload_name;
-  nb::object ops = nb::module_::import_("torch").attr("ops");
-  return ops.attr(name.name.substr(0, colons).c_str())
-      .attr(name.name.substr(colons + 2).c_str())
-      .attr(overload.c_str());
 }
 
 nb::list values(const TracePtr& trace, c10::ArrayRef<ValueId> ids) {
@@ -168,6 +164,17 @@ void bind_call(nb::module_& m) {
                    })
       .def_prop_ro("grad_mode", [](const BoundCall& b) { return mode_name(b.call->mode); })
       .def_prop_ro("executor", [](const BoundCall& b) { return b.call->executor; })
+      .def_prop_ro("arguments", &arguments_by_name,
+                   "{name of the schema: argument}; of a region, {} .")
+      .def_prop_ro("writes", &written_values, "What it or its body writes to, or changes in place.")
+      .def_prop_ro(
+          "draws", [](const BoundCall& b) { return draws(*b.call); },
+          "Whether it draws random numbers.")
+      .def_prop_ro(
+          "has_effect", [](const BoundCall& b) { return has_effect(*b.call); },
+          "Whether it does anything besides making its results.")
+      .def("__call__", &call_again, nb::arg("args"),
+           "Its operator on other arguments, given as `args` gives them.")
       .def("__repr__", [](const BoundCall& b) { return print_call(*b.trace, *b.call); });
 }
 
@@ -217,9 +224,12 @@ void bind_trace_class(nb::module_& m) {
       .def("verify", [](const Trace& t) { verify(t, t.provenance); })
       .def("rewrite", &in_pointer<&rewrite, nb::callable>, nb::arg("rule"),
            "Run again: rule(call, *arguments) gives what takes the place of each call's results, "
-           "or NotImplemented to keep the call. Call operators of torch in it.")
+           "or NotImplemented to keep the call, or {value: tensor} for its results and for values "
+           "made before. Call operators of torch in it.")
       .def("retrace", &in_pointer<&retrace, nb::callable>, nb::arg("program"),
            "The calls that program(*inputs) makes, which returns a list of the outputs.")
+      .def("part", &part_of, nb::arg("calls"), nb::arg("inputs"), nb::arg("outputs"),
+           "Some of its bound_symbols as a trace of their own, from these values to those.")
       .def("with_calls", &in_pointer<&with_calls, nb::iterable>, nb::arg("calls"),
            "The trace with these of its bound_symbols, in this order.");
 }
@@ -228,6 +238,7 @@ void bind_compiled(nb::module_& m) {
   nb::class_<Executor>(m, "Executor", "Who runs calls of a trace.")
       .def_ro("name", &Executor::name)
       .def("__repr__", [](const Executor& e) { return fmt::format("<executor {}>", e.name); });
+  bind_user_executor(m);
   m.def("aten_executor", &aten_executor);
   m.def("fused_cpu_executor", &fused_cpu_executor);
   nb::class_<Decision>(m, "Decision", "What an executor said of a call.")

@@ -24,6 +24,9 @@ struct BoundCall {
   const Call* call;
 };
 
+// An argument or result as Python's own: a BoundValue, a list of them and None, a constant.
+nb::object argument_in_python(const TracePtr& trace, const Arg& arg);
+
 // A constant of a call as Python's own; None for a generator, which has no such form.
 nb::object constant_in_python(const c10::IValue& value);
 

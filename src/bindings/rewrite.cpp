@@ -9,6 +9,7 @@
 #include "bindings/python_tensor.h"
 #include "bindings/tensor_caster.h"
 #include "capture/replay.h"
+#include "ir/print.h"
 #include "ir/rename.h"
 #include "passes/passes.h"
 
@@ -99,9 +100,9 @@ class Rewriter {
     for (const Call& call : old_->calls) {
       rewriting_.current = &call;
       UnderMode mode(call.mode);
-      nb::object made = rule(BoundCall{old_, &call}, *arguments(call));
+      nb::object made = ask(rule, call);
       if (made.is(nb::handle(Py_NotImplemented)))
-        keep(call);
+        keep_checked(call);
       else
         take(call, made);
       for_each_value(call.results, [&](ValueId id) { stands_for(id, env_[id]); });
@@ -115,6 +116,25 @@ class Rewriter {
  private:
   void stands_for(ValueId old, const at::Tensor& tensor) {
     if (const ValueId id = trace_value(tensor); id != kNoValue) numbers_.emplace(id, old);
+  }
+
+  nb::object ask(const nb::callable& rule, const Call& call) const {
+    try {
+      return rule(BoundCall{old_, &call}, *arguments(call));
+    } catch (nb::python_error& error) {
+      error.value().attr("add_note")("raised by the rule for " + print_call(*old_, call));
+      throw;
+    }
+  }
+
+  // What a rule gave for other calls may be what this one cannot take.
+  void keep_checked(const Call& call) {
+    try {
+      keep(call);
+    } catch (const c10::Error& error) {
+      user_error("{}\n  in {}, which runs again on what the rule gave for calls before it",
+                 error.what_without_backtrace(), print_call(*old_, call));
+    }
   }
 
   void keep(const Call& call) {
@@ -144,6 +164,7 @@ class Rewriter {
   }
 
   void take(const Call& call, nb::object made) {
+    if (nb::isinstance<nb::dict>(made)) return take_values(call, nb::borrow<nb::dict>(made));
     const size_t expected = call.results.size();
     nb::list results;
     if (expected == 1) {
@@ -174,6 +195,22 @@ class Rewriter {
                    call.op.name());
       value = tensors[i];
     }
+  }
+
+  // {value: tensor}: of the call's results, and of values made before.
+  void take_values(const Call& call, nb::dict made) {
+    for (auto [key, tensor] : made) {
+      if (!nb::isinstance<BoundValue>(key) || nb::cast<const BoundValue&>(key).trace != old_)
+        user_error("the rule returned a dict with a {} for {}; its keys are values of the trace",
+                   Py_TYPE(key.ptr())->tp_name, call.op.name());
+      nb::list one;
+      one.append(tensor);
+      env_.at(nb::cast<const BoundValue&>(key).id) = tensors_of(one, "the rule")[0];
+    }
+    for_each_value(call.results, [&](ValueId id) {
+      if (!env_[id].defined())
+        user_error("the rule returned no tensor for {} of {}", spell(*old_, id), call.op.name());
+    });
   }
 
   // With the numbers, lines and executors of the old trace, where there are such.

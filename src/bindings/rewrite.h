@@ -10,7 +10,8 @@
 namespace fulgurite {
 
 // Runs `trace` again and records what runs. `rule(call, *arguments)` is asked for each call; what
-// it returns takes the place of the call's results, and NotImplemented keeps the call. Calls keep
+// it returns takes the place of the call's results, and NotImplemented keeps the call; a dict of
+// values and tensors may also replace, from there on, values that were made before. Calls keep
 // their source line, module and executor, and those that the rule makes get the ones of the call
 // that it was asked for; values that stand for those of `trace` keep their numbers.
 // Throws UserError for a rule that returns something else, or brings in tensors from outside.

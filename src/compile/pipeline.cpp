@@ -127,6 +127,8 @@ class Runner {
   }
 
   const Trace& latest() const { return latest_; }
+  // Whether a pass of the user's own changed what it computes, perhaps.
+  bool is_another_program() const { return is_another_program_; }
 
  private:
   void extra(const char* anchor, bool before) {
@@ -135,6 +137,7 @@ class Runner {
         step(pass.name, true, [&](const Trace& trace) {
           Trace made = pass.run(trace);
           check_transform(trace, made, pass.name);
+          is_another_program_ |= !same_program(trace, made);
           return made;
         });
   }
@@ -143,6 +146,7 @@ class Runner {
   const CompileOptions& options_;
   const Context& context_;
   Trace latest_;
+  bool is_another_program_ = false;
 };
 
 constexpr const char* kSplit = "Forward/backward split";
@@ -231,6 +235,8 @@ Compiled compile(Trace captured, const CompileOptions& options) {
     Compiled result;
     if (!options.differentiate)
       undifferentiated = "gradients came in, or were asked for, in several ways";
+    else if (!options.extra.empty())
+      undifferentiated = "a pass of the user's own runs on the trace as captured";
     else try {
         compile_differentiated(captured, options, {executors, &result.decisions}, result);
         return result;
@@ -247,6 +253,7 @@ Compiled compile(Trace captured, const CompileOptions& options) {
   result.plan = std::make_shared<const Plan>(result.series.back(),
                                              LowerOptions{executors, options.keep_inputs});
   result.undifferentiated = std::move(undifferentiated);
+  result.is_another_program = runner.is_another_program();
   return result;
 }
 

@@ -78,7 +78,7 @@ struct Executor {
                       c10::ArrayRef<ValueId> outputs)>
       fuses;
   // The code of regions that were made of its calls, one each; null where the calls are to run one
-  // by one.
+  // by one. Without `fuses`, each call that it claims is a region.
   std::function<std::vector<RegionCodePointer>(const Trace&, std::span<const Call* const> regions)>
       lower;
 };

@@ -1,3 +1,7 @@
+#include <map>
+#include <set>
+#include <utility>
+
 #include "base/error.h"
 #include "ir/call_text.h"
 #include "ops/facts.h"
@@ -44,12 +48,30 @@ class Placement {
       if (decisions_) decisions_->push_back({executor.name, text, std::move(refusal)});
       if (taken) {
         call.executor = executor.name;
+        if (executor.lower && !executor.fuses) call = alone(std::move(call));
         placed_.calls.push_back(std::move(call));
         return;
       }
       if (give_parts(call, executor)) return;
     }
     internal_error("no executor takes {}", call.op.name());
+  }
+
+  // A region of this call, which its executor has code for.
+  Call alone(Call call) {
+    Call region;
+    region.op = Op::named(fmt::format("{}{}", call.executor, alone_[call.executor]++));
+    region.executor = std::exchange(call.executor, "");
+    region.mode = call.mode;
+    region.source = call.source;
+    region.module = call.module;
+    std::set<ValueId> known;
+    for_each_value(call.args, [&](ValueId id) {
+      if (known.insert(id).second) region.args.push_back(Arg::of(id));
+    });
+    for_each_value(call.results, [&](ValueId id) { region.results.push_back(Arg::of(id)); });
+    region.body.push_back(std::move(call));
+    return region;
   }
 
   // A composite such as batch_norm counts as a view, though only its parts could be one.
@@ -71,6 +93,7 @@ class Placement {
   std::vector<Decision>* decisions_;
   std::optional<CallText> printer_;
   Trace placed_;
+  std::map<std::string, int> alone_;  // calls by themselves, by executor
 };
 
 }  // namespace

@@ -51,6 +51,18 @@ class NoAutocast {
   c10::impl::ExcludeDispatchKeyGuard guard_{c10::autocast_dispatch_keyset};
 };
 
+// Calls made meanwhile are seen by autograd, where grad mode is on, and by version counters, though
+// a plan runs below them.
+class WithAutogradKeys {
+ private:
+  static DispatchState state() {
+    DispatchState state = dispatch_state();
+    state.excluded_ = state.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView;
+    return state;
+  }
+  c10::impl::ForceDispatchKeyGuard guard_{state()};
+};
+
 // What stands between a call and its kernels, but for `kBelow`: capture, autograd, autocast,
 // torch.func, Python modes.
 inline c10::DispatchKeySet keys_above_kernels() {
