@@ -30,8 +30,16 @@ def replace_trace(compiled, program, *, entry=None):
         raise UserError('cache="no caching" compiles each call anew: there is nothing to replace')
     original = (record.replaced or _programs_of(record))[0]
     trace = _as_trace(program, original[0])
-    _check_types("input", original[0].inputs, trace.inputs)
-    _check_types("output", original[0].outputs, trace.outputs)
+    try:
+        _check_types("input", original[0].inputs, trace.inputs)
+        _check_types("output", original[0].outputs, trace.outputs)
+    except UserError as error:
+        if not record.backward_traces:
+            raise
+        raise UserError(
+            f"{error}. A trace after the first is one half of the program, or has its gradient in "
+            "it: edit the captured one, last_traces(compiled)[0]"
+        ) from None
     _check_writes(place, original[0], trace)
     with function.state.lock:
         made = _C.compile_trace(trace, True, options.executors, options.store_fusion_inputs)

@@ -22,10 +22,10 @@ def capture(function, tensors):
     return _C.finish(tracer, outputs.tensors, outputs.tree)
 
 
-def program(trace):
+def program(text, name):
     scope = {}
-    exec(compile(trace.text(), "<trace>", "exec"), scope)
-    return scope[trace.name]
+    exec(compile(text, "<trace>", "exec"), scope)
+    return scope[name]
 
 
 def of_type(value):
@@ -38,7 +38,7 @@ def round_trip(trace, tensors):
     """What differs once the text of `trace` has been captured; "" if nothing does."""
     text = trace.text()
     with MODES[trace.grad_mode]():
-        again = capture(program(trace), tensors).trace
+        again = capture(program(text, trace.name), tensors).trace
     difference = trace.difference(again)
     return difference and f"{difference}\n{text}"
 

@@ -98,7 +98,9 @@ def test_gradients_flow_through_an_edited_program():
     x = torch.randn(4, requires_grad=True)
     compiled = fulgurite.jit(lambda x: (x * 3).exp())
     compiled(x)
-    fulgurite.replace_trace(compiled, last_text(compiled).replace(", 3)", ", 2)"))
+    with pytest.raises(fulgurite.UserError, match="one half of the program.*last_traces.*\\[0\\]"):
+        fulgurite.replace_trace(compiled, last_text(compiled).replace(", 3)", ", 2)"))
+    fulgurite.replace_trace(compiled, last_text(compiled, 0).replace(", 3)", ", 2)"))
     (gradient,) = torch.autograd.grad(compiled(x).sum(), x)
     torch.testing.assert_close(gradient, 2 * (2 * x).exp())
 

@@ -140,13 +140,14 @@ def argument_is_kept():
     return f, lambda: [o.h], nothing
 
 
-@program(misses=2)
+@program(misses=4)
 def graph_of_steps():
-    """Gradients through several calls: a state without a gradient first, and then with one."""
+    """Gradients through several calls: a state without a gradient first, and then with one. They
+    come in for the sum alone, for the state alone, and for both."""
     o, w = _holder(h=torch.zeros(3)), torch.ones(3, requires_grad=True)
 
     def f(x):
-        o.h = torch.tanh(o.h * w + x)
+        o.h = torch.relu(o.h * w + x)
         return o.h.sum()
 
     def change(i):

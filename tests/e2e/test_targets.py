@@ -255,7 +255,7 @@ class TestModules:
             return net.state_dict()
 
         mine, eagers = train(fulgurite.jit), train(lambda net: net)
-        assert all(torch.equal(mine[name], eagers[name]) for name in eagers)
+        assert all(torch.allclose(mine[name], eagers[name], atol=1e-4) for name in eagers)
 
 
 @fulgurite.jit
