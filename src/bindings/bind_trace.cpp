@@ -17,6 +17,7 @@
 #include "compile/pipeline.h"
 #include "executors/aten/aten.h"
 #include "executors/fused_cpu/fused_cpu.h"
+#include "executors/onednn/onednn.h"
 #include "ir/literal.h"
 #include "ir/print.h"
 #include "ir/verify.h"
@@ -228,8 +229,10 @@ void bind_compiled(nb::module_& m) {
   nb::class_<Executor>(m, "Executor", "Who runs calls of a trace.")
       .def_ro("name", &Executor::name)
       .def("__repr__", [](const Executor& e) { return fmt::format("<executor {}>", e.name); });
+  m.def("onednn_executor", &onednn_executor);
   m.def("aten_executor", &aten_executor);
   m.def("fused_cpu_executor", &fused_cpu_executor);
+  m.def("onednn_executor", &onednn_executor);
   nb::class_<Decision>(m, "Decision", "What an executor said of a call.")
       .def_ro("executor", &Decision::executor)
       .def_ro("call", &Decision::call)

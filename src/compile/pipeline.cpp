@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "executors/aten/aten.h"
 #include "executors/fused_cpu/fused_cpu.h"
+#include "executors/onednn/onednn.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/passes.h"
@@ -128,7 +129,8 @@ std::vector<std::string> pass_names() {
 Compiled compile(Trace captured, const CompileOptions& options) {
   Compiled result;
   Context context{options.executors, &result.decisions};
-  if (context.executors.empty()) context.executors = {fused_cpu_executor(), aten_executor()};
+  if (context.executors.empty())
+    context.executors = {fused_cpu_executor(), onednn_executor(), aten_executor()};
   if (options.verify) verify(captured, "capture");
   Runner runner(result, options);
   runner.begin(std::move(captured));
