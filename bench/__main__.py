@@ -10,7 +10,16 @@ from pathlib import Path
 import torch
 
 import fulgurite
-from bench import compile_times, guards, kernel_compiler, memory, models, overhead, tracing
+from bench import (
+    compile_times,
+    decoding,
+    guards,
+    kernel_compiler,
+    memory,
+    models,
+    overhead,
+    tracing,
+)
 from bench.contenders import contenders
 
 BENCHES = {
@@ -20,6 +29,7 @@ BENCHES = {
     "kernel_compiler": kernel_compiler.run,
     "tracing": tracing.run,
     "models": models.run,
+    "decoding": decoding.run,
     "memory": memory.run,
 }
 

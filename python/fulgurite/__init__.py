@@ -6,7 +6,7 @@ check_torch()
 
 import torch  # noqa: E402, F401  the extension needs libtorch loaded
 
-from fulgurite import _plugin, _tracing, checks  # noqa: E402
+from fulgurite import _addresses, _plugin, _tracing, checks  # noqa: E402
 from fulgurite._C import (  # noqa: E402
     BoundSymbol,
     Executor,
@@ -47,6 +47,7 @@ from fulgurite._transforms import Transform, with_text  # noqa: E402
 from fulgurite import examine, transforms  # noqa: E402  isort: skip  (they read what is above)
 
 _tracing.install()
+_addresses.install()
 _plugin.announce()
 
 __all__ = [

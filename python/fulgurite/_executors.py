@@ -6,7 +6,10 @@ import difflib
 from fulgurite import _C
 from fulgurite._C import UserError
 
-_EXECUTORS = {executor.name: executor for executor in (_C.fused_cpu_executor(), _C.aten_executor())}
+_EXECUTORS = {
+    executor.name: executor
+    for executor in (_C.fused_cpu_executor(), _C.onednn_executor(), _C.aten_executor())
+}
 
 
 def register_executor(executor):

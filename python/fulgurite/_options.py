@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 
 from fulgurite._C import UserError
-from fulgurite._executors import find_executor
+from fulgurite._executors import find_executor, get_all_executors
 from fulgurite._transforms import as_transforms
 
 _CHOICES = {
@@ -18,7 +18,8 @@ class Options:
     """What `jit` was asked to do.
 
     executors: names or records of executors, tried in this order for each call; empty: the default
-        ones, which are "fused_cpu" and "aten". "aten" alone gives eager's results bit for bit.
+        ones, which are "fused_cpu", "onednn" and "aten". "aten" alone gives eager's results bit for
+        bit.
     transforms: passes of the user's own, from trace to trace: `Transform`s, which say where they
         run, or functions, which run before "Dead Code Elimination".
     cache: "constant values" keeps a compiled entry for each combination of tensor types and
@@ -29,6 +30,8 @@ class Options:
     verify: check the invariants of every trace after every pass; those of a transform always are.
     store_fusion_inputs: keep copies of the tensors that each fused region was last run on, for
         `fulgurite.examine.get_fusion_repro`.
+    pack_weights: whether weights may be copied into another layout, by which products of several
+        rows take less time and more memory; False: "onednn" is left out.
     """
 
     executors: tuple = ()
@@ -38,6 +41,7 @@ class Options:
     entries: int = 256
     verify: bool = False
     store_fusion_inputs: bool = False
+    pack_weights: bool = True
 
 
 # Names of Thunder's for options.
@@ -64,6 +68,9 @@ def read_options(given):
         raise UserError(f"option 'entries' of jit is a positive int, got {entries!r}")
     if "executors" in given:
         read["executors"] = tuple(map(find_executor, _sequence("executors", given["executors"])))
+    if not given.get("pack_weights", True):
+        chosen = read.get("executors") or get_all_executors()
+        read["executors"] = tuple(e for e in chosen if e.name != "onednn")
     if "transforms" in given:
         read["transforms"] = as_transforms(_sequence("transforms", given["transforms"]))
     return Options(**read)

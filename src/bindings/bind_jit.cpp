@@ -1,10 +1,10 @@
 // What `jit` needs around a capture: the questions that wrapped functions of torch ask, and the
 // way from a captured program to an entry.
-#include <torch/csrc/Exceptions.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <torch/csrc/Exceptions.h>
 
 #include "bindings/areas.h"
 #include "bindings/arguments.h"
@@ -313,16 +313,16 @@ void bind_jit(nb::module_& m) {
         Trace given = trace;
         given.provenance = "Replaced";
         return std::make_shared<Compiled>(compile(
-            given, read_options(verify, executors, nb::borrow<nb::iterable>(nb::list()), keep_inputs)));
+            given,
+            read_options(verify, executors, nb::borrow<nb::iterable>(nb::list()), keep_inputs)));
       },
       nb::arg("trace"), nb::arg("verify"), nb::arg("executors"), nb::arg("keep_inputs"),
       "A program that a user put in place of a captured one.");
   m.def("writes_inputs", &writes_inputs, nb::arg("trace"));
-  m.def("uses_offsets",
-        [](const Compiled& compiled) {
-          return uses_offsets(compiled.series.back()) ||
-                 (!compiled.backward.empty() && uses_offsets(compiled.backward.back()));
-        });
+  m.def("uses_offsets", [](const Compiled& compiled) {
+    return uses_offsets(compiled.series.back()) ||
+           (!compiled.backward.empty() && uses_offsets(compiled.backward.back()));
+  });
 }
 
 }  // namespace fulgurite

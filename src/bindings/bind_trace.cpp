@@ -19,6 +19,7 @@
 #include "compile/pipeline.h"
 #include "executors/aten/aten.h"
 #include "executors/fused_cpu/fused_cpu.h"
+#include "executors/onednn/onednn.h"
 #include "ir/literal.h"
 #include "ir/print.h"
 #include "ir/verify.h"
@@ -241,6 +242,7 @@ void bind_compiled(nb::module_& m) {
   bind_user_executor(m);
   m.def("aten_executor", &aten_executor);
   m.def("fused_cpu_executor", &fused_cpu_executor);
+  m.def("onednn_executor", &onednn_executor);
   nb::class_<Decision>(m, "Decision", "What an executor said of a call.")
       .def_ro("executor", &Decision::executor)
       .def_ro("call", &Decision::call)

@@ -67,7 +67,8 @@ bool CallKey::matches(const Arguments& arguments) const {
 bool CallKey::expired() const { return !std::all_of(pins.begin(), pins.end(), is_alive); }
 
 bool Entry::expired() const {
-  return key.expired() || (state && state->guards.expired()) || (!is_replaced_ && other_gradients());
+  return key.expired() || (state && state->guards.expired()) ||
+         (!is_replaced_ && other_gradients());
 }
 
 std::optional<OtherGradients> Entry::other_gradients() const {

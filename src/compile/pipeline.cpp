@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "executors/aten/aten.h"
 #include "executors/fused_cpu/fused_cpu.h"
+#include "executors/onednn/onednn.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/passes.h"
@@ -207,10 +208,12 @@ void compile_differentiated(const Trace& captured, const CompileOptions& options
   Runner backward(result.backward, options, context);
   backward.begin(std::move(split_off));
   Plan first = finish(forward), second = finish(backward);
-  result.differentiated =
-      std::make_shared<const Differentiated>(captured, joint, halves, std::move(first),
-                                             std::move(second));
+  result.differentiated = std::make_shared<const Differentiated>(
+      captured, joint, halves, std::move(first), std::move(second));
 }
+
+// Runs each call that it claims by a function that the user gave.
+bool has_functions(const Executor& executor) { return executor.lower && !executor.fuses; }
 
 bool has_history(const Trace& captured) {
   return captured.mode == GradMode::Grad &&
@@ -229,7 +232,7 @@ std::vector<std::string> pass_names() {
 Compiled compile(Trace captured, const CompileOptions& options) {
   if (options.verify) verify(captured, "capture");
   std::vector<Executor> executors = options.executors;
-  if (executors.empty()) executors = {fused_cpu_executor(), aten_executor()};
+  if (executors.empty()) executors = {fused_cpu_executor(), onednn_executor(), aten_executor()};
   std::string undifferentiated;
   if (has_history(captured)) {
     Compiled result;
@@ -237,8 +240,13 @@ Compiled compile(Trace captured, const CompileOptions& options) {
       undifferentiated = "gradients came in, or were asked for, in several ways";
     else if (!options.extra.empty())
       undifferentiated = "a pass of the user's own runs on the trace as captured";
-    else try {
-        compile_differentiated(captured, options, {executors, &result.decisions}, result);
+    else if (std::ranges::any_of(executors, has_functions))
+      undifferentiated = "an executor of the user's own says how its calls are differentiated";
+    else
+      try {
+        std::vector<Executor> of_training = executors;
+        std::erase_if(of_training, [](const Executor& e) { return e.keeps_weights; });
+        compile_differentiated(captured, options, {of_training, &result.decisions}, result);
         return result;
       } catch (const Unsupported& reason) {
         undifferentiated = reason.what();

@@ -35,7 +35,7 @@ struct CompileOptions {
 struct Compiled {
   std::vector<Trace> series;  // as captured first, as executed last
   std::vector<Decision> decisions;
-  bool is_another_program = false;  // a pass of the user's own changed what it computes, perhaps
+  bool is_another_program = false;   // a pass of the user's own changed what it computes, perhaps
   std::shared_ptr<const Plan> plan;  // of the last trace; null where there is a backward one
 
   // Of a program whose results are differentiated.

@@ -68,12 +68,15 @@ struct Quote {
 
 struct Executor {
   std::string name;
+  // What it makes of a parameter lasts until that changes: of no use where parameters are trained.
+  bool keeps_weights = false;
   std::function<Refusal(const Trace&, const Call&)> claims;
 
   // Of those that run several calls as one region: `inputs` are what the calls use, `outputs` what
-  // is used of them elsewhere. What they say of calls, and the code that they have for them,
-  // depends on the structure of these calls alone (ir/structure.h). Calls that it claims are put
-  // together where that takes less time than running them apart. Null: it runs each call by itself.
+  // is used of them elsewhere. What they say of several calls, and the code that they have for
+  // them, depends on the structure of these calls alone (ir/structure.h). Calls that it claims are
+  // put together where that takes less time than running them apart. Null: it runs each call by
+  // itself.
   std::function<Quote(const Trace&, std::span<const Call* const>, c10::ArrayRef<ValueId> inputs,
                       c10::ArrayRef<ValueId> outputs)>
       fuses;
@@ -81,6 +84,10 @@ struct Executor {
   // by one. Without `fuses`, each call that it claims is a region.
   std::function<std::vector<RegionCodePointer>(const Trace&, std::span<const Call* const> regions)>
       lower;
+  // Whether what it says of a call depends on the structure of the call alone, and not on what the
+  // trace has it from.
+  bool by_structure = true;
+  std::string regions = "fusion";  // what its regions are called, before their number
 };
 
 // One decision of the placement, kept for the user to read.

@@ -36,6 +36,16 @@ struct MetaRule {
 // none.
 using Parts = std::vector<Call> (*)(Trace& trace, const Call& call);
 
+// Which arguments are what, of an operator that multiplies rows with a matrix; -1: there is none.
+struct ProductOperands {
+  int32_t input = -1, weight = -1;
+  int32_t bias = -1;                      // added to each row of the result
+  std::array<int32_t, 2> scales{-1, -1};  // numbers
+  bool by_rows = false;  // the matrix has a row for each element of a row of the result
+
+  explicit constexpr operator bool() const { return input >= 0; }
+};
+
 struct OpRecord {
   std::string_view op;   // "relu", "where.self", "quantized::dropout"; of aten where not said
   std::string_view doc;  // one line: what it computes
@@ -59,6 +69,7 @@ struct OpRecord {
   Parts parts = nullptr;      // as other calls, of which loops can be made
   DrawRule draw{};            // what it computes of random numbers for each element
   MetaRule meta{};            // where torch's own meta kernel is in Python
+  ProductOperands product{};
   // Nanoseconds that ATen's kernel takes for an element of f32, where it is slower than what it
   // computes lets expect; measured by bench.costs.
   float aten_each = 0;

@@ -58,6 +58,9 @@ enum class Reduces : uint8_t {
   // Tensors of one dimension then lie along the second of the first argument's: those of channels.
   Batch,   // all but the second
   Groups,  // all but the first, and of the second so many as make one of `group` groups
+  // Of a matrix, the dimension by which it is multiplied with a vector. Other arguments are added
+  // to the result, and broadcast to its shape.
+  Factor,
 };
 
 struct RowRule {
@@ -70,6 +73,10 @@ struct RowRule {
   // The argument that must be true; where it is not, nothing is reduced, and the operator's
   // pointwise rule holds.
   const char* when = nullptr;
+  int32_t over = 0;  // the argument whose rows they are
+  // Of Factor, the argument that is the vector: after the matrix of one dimension, before it a
+  // matrix of one row. Both may be batches.
+  int32_t vector = 0;
 
   explicit operator bool() const { return run; }
 };

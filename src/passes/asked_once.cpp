@@ -29,10 +29,11 @@ Executor asked_once(const Executor& executor) {
   if (!executor.fuses) return executor;
   const auto answers = std::make_shared<Answers>(executor);
   Executor result = executor;
-  result.claims = [answers](const Trace& trace, const Call& call) {
-    return known_or(answers->claims, answers->structure.of(trace, std::array{&call}),
-                    [&] { return answers->executor.claims(trace, call); });
-  };
+  if (executor.by_structure)
+    result.claims = [answers](const Trace& trace, const Call& call) {
+      return known_or(answers->claims, answers->structure.of(trace, std::array{&call}),
+                      [&] { return answers->executor.claims(trace, call); });
+    };
   result.fuses = [answers](const Trace& trace, std::span<const Call* const> calls,
                            c10::ArrayRef<ValueId> inputs, c10::ArrayRef<ValueId> outputs) {
     return known_or(answers->quotes, answers->structure.of(trace, calls, inputs, outputs),

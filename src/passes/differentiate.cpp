@@ -43,8 +43,7 @@ bool declares_write(const Call& call, int argument) {
 void find_writes(const Trace& trace, const std::vector<Call>& calls,
                  std::unordered_set<StorageId>& declared, std::unordered_set<StorageId>& hidden) {
   for (const Call& call : calls) {
-    if (!call.op.aten ||
-        (!call.body.empty() && !facts_of(*call.op.aten).hidden_write_flag)) {
+    if (!call.op.aten || (!call.body.empty() && !facts_of(*call.op.aten).hidden_write_flag)) {
       find_writes(trace, call.body, declared, hidden);
       continue;
     }
@@ -64,7 +63,8 @@ std::string fault_of(const Trace& trace, const std::vector<Call>& calls,
     if (!call.retyped.empty())
       return fmt::format("{} changes the geometry of a tensor in place", call.op.name());
     if (call.mode == GradMode::Inference) return "a part of it runs in inference mode";
-    for (int i : call.op.aten ? facts_of(*call.op.aten).generator_args : decltype(OpFacts::written)())
+    for (int i :
+         call.op.aten ? facts_of(*call.op.aten).generator_args : decltype(OpFacts::written)())
       if (!call.args[i].constant.isNone())
         return fmt::format("{} draws from a generator of its own", call.op.name());
     bool differentiable = false;
@@ -175,8 +175,8 @@ class Differentiation {
     }
     for (size_t output : joint_.differentiated) {
       const ValueId id = old_.outputs[output];
-      gradients_.push_back(tracer.input(gradient_type(type_of(old_, id)), "d_" + names.of(id),
-                                        InputKind::Gradient));
+      gradients_.push_back(
+          tracer.input(gradient_type(type_of(old_, id)), "d_" + names.of(id), InputKind::Gradient));
     }
   }
 
@@ -220,7 +220,8 @@ class Differentiation {
     if (!forward_is_done_) return recorded_.back().call;
     const auto node = torch::autograd::get_current_node();
     if (!node) return nullptr;
-    const auto after = std::ranges::upper_bound(recorded_, node->sequence_nr(), {}, &Recorded::first);
+    const auto after =
+        std::ranges::upper_bound(recorded_, node->sequence_nr(), {}, &Recorded::first);
     return after == recorded_.begin() ? nullptr : std::prev(after)->call;
   }
 

@@ -14,7 +14,7 @@ namespace {
 
 class Assembly {
  public:
-  Assembly(const Trace& trace, const Grouping& groups, const std::string& executor)
+  Assembly(const Trace& trace, const Grouping& groups, const Executor& executor)
       : trace_(trace), groups_(groups), executor_(executor), result_(without_calls(trace)) {}
 
   Trace run() {
@@ -79,8 +79,8 @@ class Assembly {
   void add_region(const Grouping::Group& group) {
     const auto& [members, is_region, copies] = group;
     Call region;
-    region.op = Op::named("fusion" + std::to_string(regions_++));
-    region.executor = executor_;
+    region.op = Op::named(executor_.regions + std::to_string(regions_++));
+    region.executor = executor_.name;
     const Call& last = trace_.calls[members.back()];
     region.mode = last.mode;
     region.source = last.source;
@@ -126,7 +126,7 @@ class Assembly {
 
   const Trace& trace_;
   const Grouping& groups_;
-  const std::string& executor_;
+  const Executor& executor_;
   Trace result_;
   int32_t regions_ = 0;
 };
@@ -137,7 +137,7 @@ Trace form_regions(const Trace& placed, const Executor& executor,
                    std::vector<Decision>* decisions) {
   if (placed.mode == GradMode::Grad) return placed;  // autograd is to see the calls
   const Grouping groups(placed, executor, decisions);
-  return Assembly(placed, groups, executor.name).run();
+  return Assembly(placed, groups, executor).run();
 }
 
 }  // namespace fulgurite

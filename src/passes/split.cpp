@@ -188,7 +188,7 @@ class Splitting {
 
   const Trace& trace_;
   const CheapCall& cheap_;
-  const size_t results_;               // how many outputs are no gradients
+  const size_t results_;  // how many outputs are no gradients
   const std::vector<size_t>& statistics_;
   std::vector<bool> depends_;          // by value: on a gradient that comes in
   std::vector<bool> depends_storage_;  // what is in it

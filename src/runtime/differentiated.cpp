@@ -35,7 +35,8 @@ struct Kept {
         now == version,
         "one of the variables needed for gradient computation has been modified by an inplace "
         "operation: [",
-        tensor.toString(), " ", tensor.sizes(), "], which is an input of a compiled function, is at "
+        tensor.toString(), " ", tensor.sizes(),
+        "], which is an input of a compiled function, is at "
         "version ",
         now, "; expected version ", version,
         " instead. Hint: enable anomaly detection to find the operation that failed to compute its "
@@ -91,7 +92,8 @@ class Differentiated::Node final : public torch::autograd::Node {
     if (released_) throw std::runtime_error(torch::autograd::ERR_BACKWARD_TWICE);
     OtherGradients come{program_->outputs_of(gradients), at::GradMode::is_enabled()};
     const bool plain = std::ranges::all_of(gradients, is_plain) &&
-                       !functorch_active(dispatch_state()) && !dispatch_mode_active(dispatch_state());
+                       !functorch_active(dispatch_state()) &&
+                       !dispatch_mode_active(dispatch_state());
     if (plain && !come.creates_graph && come.given == program_->given_)
       return by_plan(std::move(gradients));
     const bool creates_graph = come.creates_graph;
@@ -117,8 +119,8 @@ class Differentiated::Node final : public torch::autograd::Node {
   variable_list by_plan(variable_list gradients) {
     std::vector<at::Tensor> given;
     for (size_t i = 0; i < gradients.size(); ++i)
-      if (gradients[i].defined()) given.push_back(laid_out_as(program_->incoming_[given.size()],
-                                                              std::move(gradients[i])));
+      if (gradients[i].defined())
+        given.push_back(laid_out_as(program_->incoming_[given.size()], std::move(gradients[i])));
     size_t made = 0, outputs = 0;
     for (const Source& source : program_->saved_) switch (source.kind) {
         case Source::Kind::Input:
@@ -153,8 +155,8 @@ class Differentiated::Node final : public torch::autograd::Node {
     for (size_t i : program_->leaves_) {
       inputs_[i].checked();
       // A tensor of its own: what is asked for is the gradient by this way alone.
-      inputs[i] = creates_graph ? inputs[i].view_as(inputs[i])
-                                : inputs[i].detach().requires_grad_(true);
+      inputs[i] =
+          creates_graph ? inputs[i].view_as(inputs[i]) : inputs[i].detach().requires_grad_(true);
       leaves.push_back(inputs[i]);
     }
     variable_list results;
@@ -212,8 +214,7 @@ Differentiated::Differentiated(Trace captured, const Joint& joint, const Halves&
     if (is_written[static_cast<size_t>(type.storage)]) written_.push_back(i);
   }
   for (size_t i : joint.gradient_of)
-    gradient_place_.push_back(
-        static_cast<size_t>(std::ranges::find(leaves_, i) - leaves_.begin()));
+    gradient_place_.push_back(static_cast<size_t>(std::ranges::find(leaves_, i) - leaves_.begin()));
   for (ValueId id : halves.saved) saved_.push_back(source_of(id, joint, halves));
 }
 
@@ -232,9 +233,8 @@ Differentiated::Source Differentiated::source_of(ValueId id, const Joint& joint,
 }
 
 std::vector<at::Tensor> Differentiated::run(std::vector<at::Tensor> inputs, bool& undone) const {
-  const bool has_tangents = std::ranges::any_of(leaves_, [&](size_t i) {
-    return torch::autograd::isFwGradDefined(inputs[i]);
-  });
+  const bool has_tangents = std::ranges::any_of(
+      leaves_, [&](size_t i) { return torch::autograd::isFwGradDefined(inputs[i]); });
   // Hooks of saved tensors are to see what eager saves.
   if (has_tangents || at::SavedTensorDefaultHooks::get_hooks())
     return call_by_call().run(std::move(inputs), undone);
@@ -263,9 +263,8 @@ void Differentiated::note_others(OtherGradients others) const {
 }
 
 const Plan& Differentiated::call_by_call() const {
-  std::call_once(once_, [this] {
-    call_by_call_ = std::make_unique<const Plan>(delete_last_used(captured_));
-  });
+  std::call_once(
+      once_, [this] { call_by_call_ = std::make_unique<const Plan>(delete_last_used(captured_)); });
   return *call_by_call_;
 }
 

@@ -15,7 +15,7 @@ namespace fulgurite {
 
 // Gradients that came in as the backward plan is not made for.
 struct OtherGradients {
-  std::vector<bool> given;    // by output
+  std::vector<bool> given;     // by output
   bool creates_graph = false;  // they are differentiated themselves
 };
 

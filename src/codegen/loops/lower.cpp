@@ -229,7 +229,7 @@ class Lowering {
       throw Unsupported("normalised rows without elements");
     if (producer.call != rows_->first && row_dims(region_, producer) != rows_->dims)
       throw Unsupported("reductions over several dimensions");
-    if (domain_.sizes() != input_of(region_, *producer.call).sizes)
+    if (domain_.sizes() != input_of(region_, producer).sizes)
       throw Unsupported("reductions of several shapes");
     const bool elsewhere = is_elsewhere(type.sizes, place);
     RowRuleCall call;
@@ -268,7 +268,8 @@ class Lowering {
   }
 
   static bool is_norm(const RowRule& rule) {
-    return rule.reduces != Reduces::All && rule.reduces != Reduces::Dims;
+    return rule.reduces != Reduces::All && rule.reduces != Reduces::Dims &&
+           rule.reduces != Reduces::Factor;
   }
 
   // Whether a result of a reduction is read at another place of the row than the loops are at.
@@ -284,11 +285,36 @@ class Lowering {
 
   std::vector<RuleArg> row_args(const Producer& producer, const Place& place) {
     const Reduces reduces = producer.record->row.reduces;
+    if (reduces == Reduces::Factor) return product_args(producer, place);
     const bool by_channel = reduces == Reduces::Batch || reduces == Reduces::Groups;
     if (!by_channel)
       for_each_value(producer.call->args,
                      [&](ValueId id) { check_spreads(region_.type(id).sizes); });
     return operands(*producer.call, place, by_channel);
+  }
+
+  // A matrix, a vector, and what is added to the result.
+  std::vector<RuleArg> product_args(const Producer& producer, const Place& place) {
+    const RowRule& rule = producer.record->row;
+    const Dims& result = region_.type(first_value(*producer.call)).sizes;
+    const size_t rank = place.size(), loops = program_.sizes.size();
+    Place along(place.begin(), place.end() - 2);  // of a batch
+    if (rule.over > rule.vector) along.push_back(constant_index(0, loops));
+    along.push_back(place[rule.over < rule.vector ? rank - 1 : rank - 2]);
+    std::vector<RuleArg> args;
+    for (size_t i = 0; i < producer.call->args.size(); ++i) {
+      const Arg& arg = producer.call->args[i];
+      if (const auto known = constant_operand(arg))
+        args.push_back(*known);
+      else if (static_cast<int32_t>(i) == rule.over)
+        args.push_back(read_operand(arg, place));
+      else if (static_cast<int32_t>(i) == rule.vector)
+        args.push_back(read_operand(arg, along));
+      else
+        args.push_back(read_operand(arg, broadcast(region_.type(arg.values[0]).sizes,
+                                                   domain_.row_place(result).value(), loops)));
+    }
+    return args;
   }
 
   // Over the rows, whose shape is that of the first argument alone.
@@ -301,7 +327,8 @@ class Lowering {
   }
 
   std::vector<RuleArg> operands(const Call& call, const Place& place, bool by_channel) {
-    const Dims& sizes = by_channel ? input_of(region_, call).sizes : domain_.sizes();
+    const Dims& sizes =
+        by_channel ? region_.type(call.args.at(0).values.at(0)).sizes : domain_.sizes();
     if (by_channel && sizes.size() < 2) throw Unsupported("an argument without channels");
     std::vector<RuleArg> args;
     for (const Arg& arg : call.args)

@@ -20,7 +20,7 @@ constexpr int kElementsPerTotal = 16;
 // Where the rows of memory are gone through once, in order: so many at a time, into accumulators of
 // at most so many columns, which stay in the caches.
 constexpr int kRows = 4;
-constexpr int kSwept = 1024;
+constexpr int kSwept = 4096;
 constexpr int kRowsPerTotal = 64;
 static_assert(kRowsPerTotal % kRows == 0);
 
@@ -64,16 +64,29 @@ class ColumnPrinter {
 
   // Reductions of one pass, of elements that differ from row to row.
   bool can_sweep() const {
-    if (program_.reduced != 1 || body_.is_costly() || body_.counts_lanes()) return false;
-    for (const ScalarNode& node : program_.statements.nodes())
-      if (node.prim == Prim::Index) return false;
-    for (const Reduction& r : program_.reductions)
+    if (program_.reduced != 1 || body_.counts_lanes()) return false;
+    for (int32_t i = 0; i < program_.statements.size(); ++i) {
+      if (program_.statements[i].prim == Prim::Index) return false;
+      if (body_.is_inner(i) && body_.is_costly(i)) return false;
+    }
+    Numbers reduced;
+    for (const Reduction& r : program_.reductions) {
+      reduced.push_back(r.statement);
       if (r.pass > 0 || r.sampled || r.kind == ReductionKind::MaximumNumber ||
           dtype_of(r) == c10::ScalarType::Bool || !body_.is_inner(r.statement))
         return false;
-    for (const Access& load : program_.loads)
-      if (load.strides[inner()] == 0 && load.strides[lane()] != 0) return false;
+    }
+    // What differs from column to column alone is read with the results, not before.
+    for (int32_t i = 0; i < program_.statements.size(); ++i)
+      if (is_of_column(i) && body_.needs(reduced, i)) return false;
     return std::ranges::all_of(program_.stores, [](const Store& s) { return s.per_row; });
+  }
+
+  bool is_of_column(int32_t i) const {
+    const ScalarNode& node = program_.statements[i];
+    if (node.prim != Prim::Load) return false;
+    const Dims& strides = program_.loads[node.at].strides;
+    return strides[inner()] == 0 && strides[lane()] != 0;
   }
 
   // The rows of k columns, a multiple of the lanes, or of the last k.
@@ -120,7 +133,9 @@ class ColumnPrinter {
     out += "  for (; row < end; row++) {\n" + pointers_of_rows(1) + columns + swept_rows(1);
     out += "  }\n  }\n";
     if (!flush.empty()) out += columns + flush + "  }\n";
-    out += "  }\n" + columns + ends + body_.row_statements(0, context("x")) + stores;
+    const CpuBody::Context at_column{.index = "i", .pointer = "x", .partial = partial};
+    out += "  }\n" + columns + body_.row_statements(-1, at_column) + ends;
+    out += body_.row_statements(0, at_column) + stores;
     return out + "  }\n}\n";
   }
 

@@ -16,8 +16,8 @@ const c10::IValue& argument(const Call& call, const char* name) {
 }
 
 // By dimension, whether the argument `dim` names it.
-std::vector<bool> given_dims(const Region& region, const Call& call) {
-  const auto rank = static_cast<int64_t>(input_of(region, call).sizes.size());
+std::vector<bool> given_dims(const Region& region, const Call& call, const Dims& sizes) {
+  const auto rank = static_cast<int64_t>(sizes.size());
   const c10::IValue& value = argument(call, "dim");
   std::vector<int64_t> dims;
   if (value.isInt()) dims = {value.toInt()};
@@ -46,6 +46,17 @@ void set_groups(RowDims& dims, const Dims& sizes, const Call& call) {
   if (group != 1 && groups != 1) dims.group = group;
 }
 
+// The last dimension of a matrix before its vector, the last but one of a matrix behind it.
+size_t factor_dim(const Region& region, const Producer& producer) {
+  const RowRule& rule = producer.record->row;
+  const Dims& matrix = input_of(region, producer).sizes;
+  const Dims& vector = vector_of(region, producer).sizes;
+  if (rule.over < rule.vector) return matrix.size() - 1;
+  if (vector.size() < 2 || vector[vector.size() - 2] != 1)
+    throw Unsupported("a product of several rows");
+  return matrix.size() - 2;
+}
+
 }  // namespace
 
 ValueId first_value(const Call& call) {
@@ -56,14 +67,18 @@ ValueId first_value(const Call& call) {
   return first;
 }
 
-const TensorType& input_of(const Region& region, const Call& call) {
-  return region.type(call.args.at(0).values.at(0));
+const TensorType& input_of(const Region& region, const Producer& producer) {
+  return region.type(producer.call->args.at(producer.record->row.over).values.at(0));
+}
+
+const TensorType& vector_of(const Region& region, const Producer& producer) {
+  return region.type(producer.call->args.at(producer.record->row.vector).values.at(0));
 }
 
 RowDims row_dims(const Region& region, const Producer& producer) {
   const Call& call = *producer.call;
   const RowRule& rule = producer.record->row;
-  const Dims& sizes = input_of(region, call).sizes;
+  const Dims& sizes = input_of(region, producer).sizes;
   RowDims dims{std::vector<bool>(sizes.size(), true)};
   const bool of_parameters = rule.by_mask && !argument(call, "output_mask").toBoolList().get(0);
   switch (rule.reduces) {
@@ -77,7 +92,7 @@ RowDims row_dims(const Region& region, const Producer& producer) {
       break;
     }
     case Reduces::Dims:
-      dims.reduced = given_dims(region, call);
+      dims.reduced = given_dims(region, call, sizes);
       break;
     case Reduces::Batch:
     case Reduces::Groups:
@@ -87,6 +102,10 @@ RowDims row_dims(const Region& region, const Producer& producer) {
       else
         set_groups(dims, sizes, call);
       break;
+    case Reduces::Factor:
+      dims.reduced.flip();
+      dims.reduced[factor_dim(region, producer)] = true;
+      break;
   }
   return dims;
 }
@@ -95,7 +114,8 @@ std::optional<Rows> rows_of(const Region& region) {
   if (region.rows.empty()) return std::nullopt;
   const Call& first = *region.rows.front();
   const Producer& producer = region.producers.at(first_value(first));
-  return Rows{&first, first.args.at(0).values.at(0), row_dims(region, producer)};
+  return Rows{&first, first.args.at(producer.record->row.over).values.at(0),
+              row_dims(region, producer)};
 }
 
 bool has_columns(const LoopProgram& program) {
@@ -106,8 +126,10 @@ bool has_columns(const LoopProgram& program) {
     const auto inner = load.strides.begin() + program.kept();
     if (std::all_of(inner, load.strides.end(), [](int64_t stride) { return stride == 0; }))
       continue;
-    columns += load.strides[program.kept() - 1] == 1;
-    columns -= load.strides[program.rank() - 1] == 1;
+    const int64_t across = load.strides[program.kept() - 1];
+    columns += across == 1;
+    // Of what all rows have in common a column's element is as near as a row's.
+    columns -= across != 0 && load.strides[program.rank() - 1] == 1;
   }
   return columns > 0;
 }

@@ -18,13 +18,16 @@ struct Rows {
 // All reductions of a region are over the same dimensions of one shape, or the region is refused.
 std::optional<Rows> rows_of(const Region& region);
 
-// Of its first argument.
+// Of the argument that it goes through.
 RowDims row_dims(const Region& region, const Producer& producer);
 
 // The first result that is not None.
 ValueId first_value(const Call& call);
 
-const TensorType& input_of(const Region& region, const Call& call);
+// What is gone through in rows; and what is multiplied with each of these, if the rule is of
+// Factor.
+const TensorType& input_of(const Region& region, const Producer& producer);
+const TensorType& vector_of(const Region& region, const Producer& producer);
 
 // Whether neighbours in memory are in different rows.
 bool has_columns(const LoopProgram& program);

@@ -8,7 +8,6 @@ namespace fulgurite::catalogue_families {
 namespace {
 
 using namespace meta;
-using at::Scalar;
 using Optional = std::optional<Tensor>;
 using Pair = std::tuple<Tensor, Tensor>;
 
@@ -47,8 +46,8 @@ Tensor mv(const Tensor& self, const Tensor& vec) {
               self.scalar_type(), " and ", vec.scalar_type());
   return empty({self.size(0)}, self.scalar_type());
 }
-Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar&,
-              const Scalar&) {
+Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const at::Scalar&,
+              const at::Scalar&) {
   TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
   TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
   TORCH_CHECK(batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1),
@@ -107,8 +106,8 @@ Tensor scaled_mm(const Tensor& self, const Tensor& mat2, const Tensor&, const Te
 }
 
 // x + a b^T: elementwise over a column and a row.
-Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
-            const Scalar& alpha) {
+Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const at::Scalar& beta,
+            const at::Scalar& alpha) {
   TORCH_CHECK(vec1.dim() == 1, "addr: Expected 1-D argument vec1, but got ", vec1.dim(), "-D");
   TORCH_CHECK(vec2.dim() == 1, "addr: Expected 1-D argument vec2, but got ", vec2.dim(), "-D");
   const std::array sizes{vec1.size(0), vec2.size(0)};
@@ -124,7 +123,7 @@ Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Sc
                               .allow_cpu_scalars(true)
                               .promote_inputs_to_common_dtype(true)
                               .cast_common_dtype_to_outputs(true));
-  for (const Scalar& scale : {beta, alpha}) {
+  for (const at::Scalar& scale : {beta, alpha}) {
     const ScalarType dtype = iterator.result().scalar_type();
     TORCH_CHECK(!scale.isBoolean() || dtype == at::kBool,
                 "Boolean beta and alpha only supported for Boolean results.");
@@ -146,10 +145,70 @@ Pair expert_mm_backward(const Tensor& input, const Tensor& weight, const Tensor&
   return {like(input), like(weight)};
 }
 
+// In f32 of narrow floats, whose products it holds exactly.
+Scalar sum_of_products(const RowRuleCall& row, size_t matrix, size_t vector) {
+  if (!c10::isFloatingType(row.nominal)) throw Unsupported("products of integers");
+  const auto factor = [&](size_t i) {
+    return convert(row.args[i].value, computed_in(row.nominal));
+  };
+  return row.sum(factor(matrix) * factor(vector));
+}
+
+// beta * x + alpha * product; of x nothing is read where beta is 0, not even a NaN.
+Scalar added_product(const RowRuleCall& row, Scalar product) {
+  const auto number = [&](size_t i) {
+    if (!row.args[i].constant) throw Unsupported("a scale that the program computes");
+    return row.constant(i).toScalar().toDouble();
+  };
+  const double beta = number(3), alpha = number(4);
+  if (alpha != 1) product = product * alpha;
+  if (beta == 0) return product;
+  const Scalar x = convert(row.args[0].value, computed_in(row.nominal));
+  return (beta == 1 ? x : x * beta) + product;
+}
+
+constexpr RowRule product_rule(int32_t matrix, int32_t vector, Results (*run)(const RowRuleCall&)) {
+  RowRule rule{run, Reduces::Factor};
+  rule.over = matrix;
+  rule.vector = vector;
+  return rule;
+}
+template <size_t matrix, size_t vector>
+constexpr RowRule plain = product_rule(matrix, vector, [](const RowRuleCall& row) {
+  return rule_detail::results_of(sum_of_products(row, matrix, vector));
+});
+template <size_t matrix, size_t vector>
+constexpr RowRule added = product_rule(matrix, vector, [](const RowRuleCall& row) {
+  return rule_detail::results_of(added_product(row, sum_of_products(row, matrix, vector)));
+});
+
+// Nanoseconds of an element of the matrix, which MKL reads by far fewer bytes at a time than there
+// is room for.
+constexpr float kAtenEach = 0.15;
+
 constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "dot", .doc = "sum(x * y)", .meta = rule<&dot>},
     {.op = "vdot", .doc = "sum(conj(x) * y)", .meta = rule<&vdot>},
-    {.op = "mv", .doc = "matrix by vector", .meta = rule<&mv>},
+    {.op = "mv",
+     .doc = "matrix by vector",
+     .row = plain<0, 1>,
+     .meta = rule<&mv>,
+     .aten_each = kAtenEach},
+    {.op = "linear",
+     .doc = "rows by the rows of a weight",
+     .product = {.input = 0, .weight = 1, .bias = 2, .by_rows = true}},
+    {.op = "mm",
+     .doc = "matrix by matrix",
+     .row = plain<1, 0>,
+     .product = {.input = 0, .weight = 1},
+     .aten_each = kAtenEach},
+    {.op = "addmm",
+     .doc = "x plus matrix by matrix",
+     .row = added<2, 1>,
+     .product = {.input = 1, .weight = 2, .bias = 0, .scales = {3, 4}},
+     .aten_each = kAtenEach},
+    {.op = "addmv", .doc = "x plus matrix by vector", .row = added<1, 2>, .aten_each = kAtenEach},
+    {.op = "bmm", .doc = "matrices by matrices", .row = plain<1, 0>, .aten_each = kAtenEach},
     {.op = "addbmm", .doc = "x plus the sum of products of matrices", .meta = rule<&addbmm>},
     {.op = "_int_mm", .doc = "product of matrices of bytes", .meta = rule<&int_mm>},
     {.op = "_grouped_mm",
