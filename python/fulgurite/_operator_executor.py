@@ -201,11 +201,11 @@ class _Recomputed(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, *gradients):
         needed = ctx.needs_input_grad[3:]
-        device = ctx.saved_tensors[0].device.type
-        with torch.enable_grad(), torch.autocast(device, enabled=False):
+        saved = ctx.saved_tensors
+        with torch.enable_grad(), torch.autocast(saved[0].device.type, enabled=False):
             inputs = [
                 tensor.detach().requires_grad_(need)
-                for tensor, need in zip(ctx.saved_tensors, needed, strict=True)
+                for tensor, need in zip(saved, needed, strict=True)
             ]
             made = ctx.again(*inputs)
         results = made if isinstance(made, (tuple, list)) else (made,)

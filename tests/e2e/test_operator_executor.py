@@ -5,6 +5,7 @@ import threading
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import fulgurite
 from fulgurite import OperatorExecutor, UserError
@@ -237,6 +238,25 @@ def test_recomputed_gradients_of_several_arguments():
     with pytest.raises(RuntimeError, match="once_differentiable"):
         g = torch.autograd.grad(compiled(x).square().sum(), x, create_graph=True)[0]
         g.sum().backward()
+
+
+def test_other_modes_and_checkpoints():
+    module = torch.nn.Linear(5, 5)
+    executor = OperatorExecutor("mine", gradient="recompute")
+    executor.register_implementation(
+        "aten::linear", lambda x, weight, bias: F.linear(x, weight) + bias
+    )
+    compiled = fulgurite.jit(module, executors=[executor, "aten"])
+    x, gradients = torch.randn(3, 5), []
+    for call in (compiled, module):
+        with torch.inference_mode():
+            torch.testing.assert_close(call(x), module(x))
+        module.zero_grad()
+        checkpoint(call, x, use_reentrant=False).square().sum().backward()
+        with torch.autocast("cpu"):
+            call(x).float().square().sum().backward()
+        gradients.append(module.weight.grad.clone())
+    torch.testing.assert_close(*gradients, rtol=2e-2, atol=2e-2)
 
 
 def test_random_draws_of_a_claimed_call_keep_the_order():
