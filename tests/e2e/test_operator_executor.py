@@ -259,6 +259,30 @@ def test_other_modes_and_checkpoints():
     torch.testing.assert_close(*gradients, rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_pass_leaves_regions_as_they_are(place):
+    def half(trace):
+        def rule(call, *args):
+            return args[0] * 0.5 if call.name == "aten::matmul" else NotImplemented
+
+        return trace.rewrite(rule)
+
+    x = torch.randn(5, 5)
+    transform = fulgurite.Transform(half, **{place: "Delete Last Used"})
+    with torch.no_grad():
+        compiled = fulgurite.jit(
+            lambda x: program(x @ x),
+            executors=[softmax_executor(), "fused_cpu", "aten"],
+            transforms=[transform],
+            verify=True,
+        )
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), program(x * 0.5))
+    last = fulgurite.last_traces(compiled)[-1]
+    assert [call.name for call in last.bound_symbols[1:]] == ["fusion0", "mine0", "fusion1"]
+    assert [call.executor for call in last.bound_symbols[1:]] == ["fused_cpu", "mine", "fused_cpu"]
+
+
 def test_random_draws_of_a_claimed_call_keep_the_order():
     executor = OperatorExecutor("mine")
     executor.register_implementation("aten::dropout", torch.dropout)
