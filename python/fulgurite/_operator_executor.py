@@ -192,6 +192,8 @@ class _Recomputed(torch.autograd.Function):
         ctx.again = again
         made = run(*tensors)
         results = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        # Tensors of their own, so that what the function keeps is not given this history.
+        results = tuple(r.detach() if isinstance(r, torch.Tensor) else r for r in results)
         ctx.mark_non_differentiable(
             *(r for r, d in zip(results, differentiable, strict=True) if not d)
         )
