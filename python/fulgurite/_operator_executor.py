@@ -192,6 +192,8 @@ class _Recomputed(torch.autograd.Function):
         ctx.again = again
         made = run(*tensors)
         results = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        # Tensors of their own, so that what the function keeps is not given this history.
+        results = tuple(r.detach() if isinstance(r, torch.Tensor) else r for r in results)
         ctx.mark_non_differentiable(
             *(r for r, d in zip(results, differentiable, strict=True) if not d)
         )
@@ -201,11 +203,11 @@ class _Recomputed(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, *gradients):
         needed = ctx.needs_input_grad[3:]
-        device = ctx.saved_tensors[0].device.type
-        with torch.enable_grad(), torch.autocast(device, enabled=False):
+        saved = ctx.saved_tensors
+        with torch.enable_grad(), torch.autocast(saved[0].device.type, enabled=False):
             inputs = [
                 tensor.detach().requires_grad_(need)
-                for tensor, need in zip(ctx.saved_tensors, needed, strict=True)
+                for tensor, need in zip(saved, needed, strict=True)
             ]
             made = ctx.again(*inputs)
         results = made if isinstance(made, (tuple, list)) else (made,)

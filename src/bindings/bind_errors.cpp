@@ -44,7 +44,7 @@ void set_error(const std::exception_ptr& error) {
 
 void PythonFailure::set_python_error() const noexcept {
   const nb::handle cause = error_->value();
-  if (!PyExceptionInstance_Check(cause.ptr()) || !error_->matches(PyExc_Exception)) {
+  if (as_itself_ || !error_->matches(PyExc_Exception)) {
     PyErr_SetObject(error_->type().ptr(), cause.ptr());
     return;
   }

@@ -12,16 +12,20 @@
 namespace fulgurite {
 
 // An error of Python code that runs far from where its exception could go through: it is raised as
-// a UserError caused by it, or as itself where it is no Exception (KeyboardInterrupt).
+// a UserError caused by it, or as itself: where it is no Exception (KeyboardInterrupt), or is asked
+// to.
 class PythonFailure : public UserError {
  public:
-  PythonFailure(const std::string& text, nanobind::python_error&& error)
-      : UserError(text), error_(std::make_shared<nanobind::python_error>(std::move(error))) {}
+  PythonFailure(const std::string& text, nanobind::python_error&& error, bool as_itself)
+      : UserError(text),
+        error_(std::make_shared<nanobind::python_error>(std::move(error))),
+        as_itself_(as_itself) {}
 
   void set_python_error() const noexcept;
 
  private:
   std::shared_ptr<nanobind::python_error> error_;  // which takes Python's lock to go
+  bool as_itself_;
 };
 
 // Throws the error through an operator that Python called, as the Python exception it becomes.

@@ -102,7 +102,7 @@ class Rewriter {
       UnderMode mode(call.mode);
       nb::object made = ask(rule, call);
       if (made.is(nb::handle(Py_NotImplemented)))
-        keep_checked(call);
+        keep_checked(call), remember_region(call);
       else
         take(call, made);
       for_each_value(call.results, [&](ValueId id) { stands_for(id, env_[id]); });
@@ -135,6 +135,43 @@ class Rewriter {
       user_error("{}\n  in {}, which runs again on what the rule gave for calls before it",
                  error.what_without_backtrace(), print_call(*old_, call));
     }
+  }
+
+  // A region runs again as its calls, of which it is made again in the end.
+  void remember_region(const Call& call) {
+    if (call.op.aten) return;
+    Call region = call;
+    const auto rename = [&](std::vector<Arg>& args) {
+      for (Arg& arg : args)
+        for (ValueId& id : arg.values)
+          if (id != kNoValue) id = trace_value(env_[id]);
+    };
+    rename(region.args);
+    rename(region.results);
+    region.body.clear();
+    region.frees.clear();
+    regions_.emplace(&call, std::move(region));
+  }
+
+  void make_regions(Trace& made) const {
+    std::vector<Call> calls;
+    const Call* open = nullptr;  // whose calls are being put together
+    for (Call& call : made.calls) {
+      const Call* origin = origin_of(call);
+      const auto region = regions_.find(origin);
+      if (region == regions_.end()) {
+        open = nullptr;
+        calls.push_back(std::move(call));
+        continue;
+      }
+      if (open != origin) {
+        calls.push_back(region->second);
+        calls.back().source = call.source;
+      }
+      open = origin;
+      calls.back().body.push_back(std::move(call));
+    }
+    made.calls = std::move(calls);
   }
 
   void keep(const Call& call) {
@@ -217,6 +254,7 @@ class Rewriter {
   Trace finished(Trace made) const {
     made.name = old_->name;
     for (size_t i = 0; i < made.inputs.size(); ++i) made.inputs[i].path = old_->inputs[i].path;
+    make_regions(made);
     if (old_->epilogue >= 0) made.epilogue = static_cast<int32_t>(made.calls.size());
     for (size_t i = made.calls.size(); i-- > 0;) {
       const Call* origin = origin_of(made.calls[i]);
@@ -240,7 +278,10 @@ class Rewriter {
     call.source = origin ? origin->source : -1;
     call.module = origin ? origin->module : -1;
     if (origin) call.executor = origin->executor;
-    for (Call& inner : call.body) inherit(inner, origin);
+    for (Call& inner : call.body) {
+      inherit(inner, origin);
+      inner.executor.clear();
+    }
   }
 
   void renumber(Trace& made) const {
@@ -265,7 +306,8 @@ class Rewriter {
   TracePtr old_;
   Tensors env_;  // by value of the old trace
   Rewriting rewriting_;
-  std::unordered_map<ValueId, ValueId> numbers_;  // of the new trace -> of the old one
+  std::unordered_map<const Call*, Call> regions_;  // of the old trace -> with new values
+  std::unordered_map<ValueId, ValueId> numbers_;   // of the new trace -> of the old one
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <ATen/SavedTensorHooks.h>
+
 #include "bindings/bound_trace.h"
 #include "bindings/errors.h"
 #include "bindings/tensor_caster.h"
@@ -80,7 +82,9 @@ CallFunction call_function(nb::object function, const std::string& where) {
       return tensors_from(made);
     } catch (nb::python_error& error) {
       const std::string text = fmt::format("{}: {}", where, in_words(error));
-      throw PythonFailure(text, std::move(error));
+      // Hooks of saved tensors raise errors of their caller's.
+      const bool has_hooks = at::SavedTensorDefaultHooks::get_hooks().has_value();
+      throw PythonFailure(text, std::move(error), has_hooks);
     } catch (const nb::builtin_exception& error) {
       throw UserError(fmt::format("{}: {}", where, error.what()));
     }

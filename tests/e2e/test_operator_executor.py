@@ -5,6 +5,7 @@ import threading
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import fulgurite
 from fulgurite import OperatorExecutor, UserError
@@ -143,11 +144,15 @@ def test_the_cause_of_an_error_is_kept():
         compiled_with(stops)(torch.randn(3))
 
 
-def test_memory_that_the_function_keeps_is_copied():
-    kept = torch.zeros(3)
+@pytest.mark.parametrize("form", ["itself", "view", "part"])
+def test_memory_that_the_function_keeps_is_copied(form):
+    kept = torch.zeros(6)
 
     def same_buffer(x, dim, dtype=None):
-        return kept.copy_(softmax(x, dim))
+        kept[:3] = softmax(x, dim)
+        if form == "itself":
+            return kept.resize_(3)
+        return kept[:3] if form == "part" else kept.view(2, 3)[0]
 
     compiled = fulgurite.jit(
         lambda x: F.softmax(x, -1), executors=[softmax_executor(same_buffer), "aten"]
@@ -158,7 +163,39 @@ def test_memory_that_the_function_keeps_is_copied():
         torch.testing.assert_close(a, F.softmax(x, -1))
         torch.testing.assert_close(b, F.softmax(y, -1))
         a.fill_(7)
-        torch.testing.assert_close(kept, F.softmax(y, -1))
+        torch.testing.assert_close(kept[:3], F.softmax(y, -1))
+
+
+def test_kept_memory_with_recomputed_gradients():
+    kept = torch.zeros(3)
+
+    def same_buffer(x, dim, dtype=None):
+        return kept.copy_(softmax(x, dim))
+
+    executor = softmax_executor(same_buffer, gradient="recompute")
+    compiled = fulgurite.jit(lambda x: F.softmax(x, -1), executors=[executor, "aten"])
+    x, y = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
+    a, b = compiled(x), compiled(y)
+    torch.testing.assert_close(a, F.softmax(x, -1))
+    torch.testing.assert_close(b, F.softmax(y, -1))
+    expected = torch.autograd.grad(F.softmax(x, -1).square().sum(), x)
+    torch.testing.assert_close(torch.autograd.grad(a.square().sum(), x), expected)
+    assert not kept.requires_grad
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.parametrize("form", ["itself", "view", "list"])
+def test_new_memory_is_not_copied(form, mode):
+    addresses = []
+
+    def new(x, dim, dtype=None):
+        made = softmax(x, dim)
+        addresses.append(made.data_ptr())
+        return {"itself": made, "view": made.reshape(15).view(3, 5), "list": [made]}[form]
+
+    compiled = fulgurite.jit(lambda x: F.softmax(x, -1), executors=[softmax_executor(new), "aten"])
+    with mode():
+        assert compiled(torch.randn(3, 5)).data_ptr() == addresses[0]
 
 
 def test_writes_and_views_are_not_claimed():
@@ -237,6 +274,49 @@ def test_recomputed_gradients_of_several_arguments():
     with pytest.raises(RuntimeError, match="once_differentiable"):
         g = torch.autograd.grad(compiled(x).square().sum(), x, create_graph=True)[0]
         g.sum().backward()
+
+
+def test_other_modes_and_checkpoints():
+    module = torch.nn.Linear(5, 5)
+    executor = OperatorExecutor("mine", gradient="recompute")
+    executor.register_implementation(
+        "aten::linear", lambda x, weight, bias: F.linear(x, weight) + bias
+    )
+    compiled = fulgurite.jit(module, executors=[executor, "aten"])
+    x, gradients = torch.randn(3, 5), []
+    for call in (compiled, module):
+        with torch.inference_mode():
+            torch.testing.assert_close(call(x), module(x))
+        module.zero_grad()
+        checkpoint(call, x, use_reentrant=False).square().sum().backward()
+        with torch.autocast("cpu"):
+            call(x).float().square().sum().backward()
+        gradients.append(module.weight.grad.clone())
+    torch.testing.assert_close(*gradients, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_pass_leaves_regions_as_they_are(place):
+    def half(trace):
+        def rule(call, *args):
+            return args[0] * 0.5 if call.name == "aten::matmul" else NotImplemented
+
+        return trace.rewrite(rule)
+
+    x = torch.randn(5, 5)
+    transform = fulgurite.Transform(half, **{place: "Delete Last Used"})
+    with torch.no_grad():
+        compiled = fulgurite.jit(
+            lambda x: program(x @ x),
+            executors=[softmax_executor(), "fused_cpu", "aten"],
+            transforms=[transform],
+            verify=True,
+        )
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), program(x * 0.5))
+    last = fulgurite.last_traces(compiled)[-1]
+    assert [call.name for call in last.bound_symbols[1:]] == ["fusion0", "mine0", "fusion1"]
+    assert [call.executor for call in last.bound_symbols[1:]] == ["fused_cpu", "mine", "fused_cpu"]
 
 
 def test_random_draws_of_a_claimed_call_keep_the_order():

@@ -1,5 +1,7 @@
 #include "executors/operators/results.h"
 
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <fmt/format.h>
 
 #include "ir/print.h"
@@ -77,10 +79,15 @@ std::string fault_of_results(const std::vector<TensorType>& types,
 }
 
 at::Tensor owned(at::Tensor tensor) {
-  const size_t base = tensor.is_view() && tensor._base().use_count() <= 2 ? 1 : 0;
-  const bool alone = tensor.use_count() == 1 && tensor.storage().use_count() <= 1 + base;
-  if (alone || tensor.numel() == 0) return tensor;
-  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).copy_(tensor);
+  if (tensor.numel() == 0 || tensor.is_conj() || tensor.is_neg()) return tensor;
+  at::Tensor alone = tensor;
+  if (!tensor.requires_grad()) {
+    const at::AutoDispatchBelowADInplaceOrView below;  // no view that holds on to its base
+    alone = at::alias(tensor);
+  }
+  tensor.reset();  // and its Python object, unless others have it
+  if (alone.storage().use_count() == 1) return alone;
+  return at::empty_strided(alone.sizes(), alone.strides(), alone.options()).copy_(alone);
 }
 
 Versions::Versions(const std::vector<at::Tensor>& tensors) {

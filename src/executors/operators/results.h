@@ -20,7 +20,8 @@ std::string fault_of_results(const std::vector<TensorType>& types,
                              const std::vector<at::Tensor>& arguments,
                              const std::vector<at::Tensor>& results);
 
-// The tensor itself where nobody else has it or its memory, otherwise a copy.
+// A tensor of the same memory where nobody else has that, otherwise a copy. Of one that requires
+// grad it is not seen that somebody has the very tensor.
 at::Tensor owned(at::Tensor tensor);
 
 // Of tensors that are not to be written to, by the counters that writes through torch advance.
