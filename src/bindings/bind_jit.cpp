@@ -262,12 +262,9 @@ void run_unlocked(const std::function<void()>& work) {
   }
 }
 
-bool current_place(LanguageHooks::Place& place) noexcept {
-  return rewritten_place(place) || pystate::current_place(place);
-}
+bool current_place(LanguageHooks::Place& place) noexcept { return pystate::current_place(place); }
 
 SourceLine source_line(const LanguageHooks::Place& place) {
-  if (rewritten_source(place)) return {};
   nb::gil_scoped_acquire gil;
   // Reading the file is none of the program's doing: it is not recorded.
   PyThreadState* thread = PyThreadState_Get();

@@ -8,7 +8,7 @@
 
 namespace fulgurite {
 
-// Where the program is: see pystate/place.h. While a trace is rewritten, the call of that trace.
+// Where the program is: see pystate/place.h.
 bool current_place(LanguageHooks::Place& place) noexcept;
 
 // As given when the tracking of this thread was made: "self.layers.0"; "" for any other module.

@@ -8,6 +8,7 @@
 
 #include "bindings/python_tensor.h"
 #include "bindings/tensor_caster.h"
+#include "capture/origins.h"
 #include "capture/replay.h"
 #include "ir/print.h"
 #include "ir/rename.h"
@@ -15,22 +16,6 @@
 
 namespace fulgurite {
 namespace {
-
-struct Rewriting {
-  const Call* current = nullptr;     // of the old trace
-  std::vector<const Call*> origins;  // by Call::source of the new one
-};
-thread_local Rewriting* t_rewriting = nullptr;
-
-class Entered {
- public:
-  explicit Entered(Rewriting& rewriting) : before_(std::exchange(t_rewriting, &rewriting)) {}
-  ~Entered() { t_rewriting = before_; }
-  Entered(const Entered&) = delete;
-
- private:
-  Rewriting* before_;
-};
 
 // What a rule is called under: the grad mode of the call, and no autocast, whose casts are calls.
 struct UnderMode {
@@ -59,7 +44,8 @@ Tensors tensors_of(nb::handle list, const char* who) {
 
 class Rewriter {
  public:
-  explicit Rewriter(TracePtr old) : old_(std::move(old)), env_(old_->values.size()) {
+  explicit Rewriter(TracePtr old)
+      : old_(std::move(old)), successor_(*old_), env_(old_->values.size()) {
     for (const Call& call : old_->calls)
       if (call.gradient)
         user_error(
@@ -76,8 +62,8 @@ class Rewriter {
     for (const Input& input : old_->inputs)
       inputs.push_back(
           tracer.input(type_of(*old_, input.id), old_->values[input.id].name, input.kind));
-    for (size_t i = 0; i < inputs.size(); ++i) stands_for(old_->inputs[i].id, inputs[i]);
-    Entered entered(rewriting_);
+    for (size_t i = 0; i < inputs.size(); ++i) successor_.stands_for(old_->inputs[i].id, inputs[i]);
+    const Origins origins([this] { return current_; }, /*in_language=*/true);
     {
       UnderMode mode(old_->mode);
       Tracer::Listening listening(tracer);
@@ -92,32 +78,28 @@ class Rewriter {
           "the new program uses {} that exists outside of it; make the tensor by calls of "
           "torch within the program",
           describe_trace_tensor(captured.lifted[0]));
-    return finished(std::move(captured.trace));
+    return finished(std::move(captured.trace), origins);
   }
 
   Tensors run_with(nb::callable rule, const Tensors& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) env_[old_->inputs[i].id] = inputs[i];
     for (const Call& call : old_->calls) {
-      rewriting_.current = &call;
+      current_ = &call;
       UnderMode mode(call.mode);
       nb::object made = ask(rule, call);
       if (made.is(nb::handle(Py_NotImplemented)))
         keep_checked(call), remember_region(call);
       else
         take(call, made);
-      for_each_value(call.results, [&](ValueId id) { stands_for(id, env_[id]); });
+      for_each_value(call.results, [&](ValueId id) { successor_.stands_for(id, env_[id]); });
     }
-    rewriting_.current = nullptr;
+    current_ = nullptr;
     Tensors outputs;
     for (ValueId id : old_->outputs) outputs.push_back(env_[id]);
     return outputs;
   }
 
  private:
-  void stands_for(ValueId old, const at::Tensor& tensor) {
-    if (const ValueId id = trace_value(tensor); id != kNoValue) numbers_.emplace(id, old);
-  }
-
   nb::object ask(const nb::callable& rule, const Call& call) const {
     try {
       return rule(BoundCall{old_, &call}, *arguments(call));
@@ -153,11 +135,11 @@ class Rewriter {
     regions_.emplace(&call, std::move(region));
   }
 
-  void make_regions(Trace& made) const {
+  void make_regions(Trace& made, const Origins& origins) const {
     std::vector<Call> calls;
     const Call* open = nullptr;  // whose calls are being put together
     for (Call& call : made.calls) {
-      const Call* origin = origin_of(call);
+      const Call* origin = origins.of(call);
       const auto region = regions_.find(origin);
       if (region == regions_.end()) {
         open = nullptr;
@@ -250,64 +232,25 @@ class Rewriter {
     });
   }
 
-  // With the numbers, lines and executors of the old trace, where there are such.
-  Trace finished(Trace made) const {
-    made.name = old_->name;
-    for (size_t i = 0; i < made.inputs.size(); ++i) made.inputs[i].path = old_->inputs[i].path;
-    make_regions(made);
+  Trace finished(Trace made, const Origins& origins) const {
+    make_regions(made, origins);
     if (old_->epilogue >= 0) made.epilogue = static_cast<int32_t>(made.calls.size());
     for (size_t i = made.calls.size(); i-- > 0;) {
-      const Call* origin = origin_of(made.calls[i]);
+      const Call* origin = origins.of(made.calls[i]);
       if (old_->epilogue >= 0 && origin && origin - old_->calls.data() >= old_->epilogue)
         made.epilogue = static_cast<int32_t>(i);
-      inherit(made.calls[i], origin);
     }
-    made.sources = old_->sources;
-    made.modules = old_->modules;
-    renumber(made);
+    made = successor_.of(std::move(made), origins);
     const bool freed = std::any_of(old_->calls.begin(), old_->calls.end(),
                                    [](const Call& call) { return !call.frees.empty(); });
     return freed ? delete_last_used(made) : made;
   }
 
-  const Call* origin_of(const Call& call) const {
-    return call.source < 0 ? nullptr : rewriting_.origins.at(call.source);
-  }
-
-  static void inherit(Call& call, const Call* origin) {
-    call.source = origin ? origin->source : -1;
-    call.module = origin ? origin->module : -1;
-    if (origin) call.executor = origin->executor;
-    for (Call& inner : call.body) {
-      inherit(inner, origin);
-      inner.executor.clear();
-    }
-  }
-
-  void renumber(Trace& made) const {
-    Renaming renaming(made.values.size());
-    auto next = static_cast<ValueId>(old_->values.size());
-    for (ValueId id = 0; id < static_cast<ValueId>(made.values.size()); ++id) {
-      const auto known = numbers_.find(id);
-      renaming.set(id, known == numbers_.end() ? next++ : known->second);
-    }
-    // Values that are no more keep their types, and share memory with none.
-    std::vector<Value> values = old_->values;
-    for (Value& value : values) value.type.storage = made.storages++;
-    values.resize(next);
-    for (ValueId id = 0; id < static_cast<ValueId>(made.values.size()); ++id)
-      values[renaming.of(id)] = std::move(made.values[id]);
-    made.values = std::move(values);
-    for (Input& input : made.inputs) input.id = renaming.of(input.id);
-    for (Call& call : made.calls) renaming.apply(call);
-    renaming.apply(made.outputs);
-  }
-
   TracePtr old_;
-  Tensors env_;  // by value of the old trace
-  Rewriting rewriting_;
+  Successor successor_;
+  Tensors env_;                                    // by value of the old trace
+  const Call* current_ = nullptr;                  // of it
   std::unordered_map<const Call*, Call> regions_;  // of the old trace -> with new values
-  std::unordered_map<ValueId, ValueId> numbers_;   // of the new trace -> of the old one
 };
 
 }  // namespace
@@ -343,18 +286,6 @@ Trace with_calls(TracePtr trace, nb::iterable calls) {
   const bool none = trace->epilogue >= 0 && epilogue < 0;
   made.epilogue = none ? static_cast<int32_t>(made.calls.size()) : epilogue;
   return made;
-}
-
-bool rewritten_place(LanguageHooks::Place& place) noexcept {
-  if (!t_rewriting) return false;
-  if (t_rewriting->current) place = {t_rewriting->current, 0, nullptr};
-  return t_rewriting->current != nullptr;
-}
-
-bool rewritten_source(const LanguageHooks::Place& place) {
-  if (!t_rewriting) return false;
-  t_rewriting->origins.push_back(static_cast<const Call*>(place.code));
-  return true;
 }
 
 }  // namespace fulgurite

@@ -24,9 +24,4 @@ Trace retrace(TracePtr trace, nb::callable program);
 // The trace with these of its calls, in this order. It is not verified.
 Trace with_calls(TracePtr trace, nb::iterable calls);
 
-// For the hooks of a capture: the call that is being run again on this thread. False outside of a
-// rewriting.
-bool rewritten_place(LanguageHooks::Place& place) noexcept;
-bool rewritten_source(const LanguageHooks::Place& place);
-
 }  // namespace fulgurite

@@ -14,13 +14,18 @@ void inherit(Call& call, const Call* origin) {
   call.source = origin ? origin->source : -1;
   call.module = origin ? origin->module : -1;
   if (origin) call.executor = origin->executor;
-  for (Call& inner : call.body) inherit(inner, origin);
+  for (Call& inner : call.body) {
+    inherit(inner, origin);
+    inner.executor.clear();
+  }
 }
 
 }  // namespace
 
-Origins::Origins(std::function<const Call*()> current)
-    : current_(std::move(current)), outer_(std::exchange(active_origins, this)) {}
+Origins::Origins(std::function<const Call*()> current, bool in_language)
+    : current_(std::move(current)),
+      in_language_(in_language),
+      outer_(std::exchange(active_origins, this)) {}
 
 Origins::~Origins() { active_origins = outer_; }
 

@@ -15,8 +15,9 @@ namespace fulgurite {
 // The program's language is not asked for lines meanwhile.
 class Origins {
  public:
-  // `current()`: the call of the other trace that is being run; null: none.
-  explicit Origins(std::function<const Call*()> current);
+  // `current()`: the call of the other trace that is being run; null: none. `in_language`: it is
+  // run by a program of that language, which is to get errors in their form there.
+  explicit Origins(std::function<const Call*()> current, bool in_language = false);
   ~Origins();
   Origins(const Origins&) = delete;
 
@@ -25,10 +26,13 @@ class Origins {
   // Of a call as it was recorded.
   const Call* of(const Call& recorded) const;
 
+  bool in_language() const { return in_language_; }
+
   static Origins* active();
 
  private:
   std::function<const Call*()> current_;
+  const bool in_language_;
   std::vector<const Call*> noted_;
   Origins* outer_;
 };

@@ -18,7 +18,8 @@ void without_language_lock(const std::function<void()>& work) {
 }
 
 void raise(const Unsupported& error) {
-  if (!Origins::active() && hooks.raise) hooks.raise(error);
+  const Origins* origins = Origins::active();
+  if (hooks.raise && (!origins || origins->in_language())) hooks.raise(error);
   throw error;
 }
 

@@ -68,8 +68,6 @@ struct Quote {
 
 struct Executor {
   std::string name;
-  // What it makes of a parameter lasts until that changes: of no use where parameters are trained.
-  bool keeps_weights = false;
   std::function<Refusal(const Trace&, const Call&)> claims;
 
   // Of those that run several calls as one region: `inputs` are what the calls use, `outputs` what
@@ -88,6 +86,8 @@ struct Executor {
   // trace has it from.
   bool by_structure = true;
   std::string regions = "fusion";  // what its regions are called, before their number
+  // What it makes of a parameter lasts until that changes: of no use where parameters are trained.
+  bool keeps_weights = false;
 };
 
 // One decision of the placement, kept for the user to read.

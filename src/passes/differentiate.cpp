@@ -14,6 +14,7 @@
 #include "ir/layout.h"
 #include "ir/names.h"
 #include "ops/facts.h"
+#include "passes/memory.h"
 #include "torch/dispatch_state.h"
 
 namespace fulgurite {
@@ -62,6 +63,9 @@ std::string fault_of(const Trace& trace, const std::vector<Call>& calls,
     if (call.gradient) return fmt::format("{} has a backward of its own", call.op.name());
     if (!call.retyped.empty())
       return fmt::format("{} changes the geometry of a tensor in place", call.op.name());
+    // Its gradient may need what it gives where it runs, and does not on tensors without data.
+    if (call.op.aten && std::ranges::count(call.results, Arg::Kind::Constant, &Arg::kind) > 0)
+      return fmt::format("{} gives a result that is not known beforehand", call.op.name());
     if (call.mode == GradMode::Inference) return "a part of it runs in inference mode";
     for (int i :
          call.op.aten ? facts_of(*call.op.aten).generator_args : decltype(OpFacts::written)())
@@ -243,21 +247,6 @@ class Differentiation {
   bool forward_is_done_ = false;
 };
 
-// at::matmul folds the larger of two tensors into a matrix if the other one requires grad, which it
-// does not where the trace runs.
-bool asks_for_grad(const Trace& trace, const Call& call) {
-  if (call.body.empty() || !call.op.aten ||
-      !call.op.aten->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
-    return false;
-  bool requires_grad = false, has_gaps = false;
-  for_each_value(call.args, [&](ValueId id) {
-    const TensorType& type = type_of(trace, id);
-    requires_grad |= type.requires_grad;
-    has_gaps |= !is_contiguous(type);
-  });
-  return requires_grad && has_gaps;
-}
-
 void drop_grad_mode(std::vector<Call>& calls) {
   for (Call& call : calls) {
     if (call.mode == GradMode::Grad) call.mode = GradMode::NoGrad;
@@ -268,7 +257,7 @@ void drop_grad_mode(std::vector<Call>& calls) {
 void leave_autograd(Trace& trace) {
   std::vector<Call> calls;
   for (Call& call : trace.calls) {
-    if (asks_for_grad(trace, call))
+    if (!call.body.empty() && asks_for_grad(trace, call))
       std::ranges::move(call.body, std::back_inserter(calls));
     else
       calls.push_back(std::move(call));

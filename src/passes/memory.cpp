@@ -37,6 +37,19 @@ void StorageMerge::apply(Trace& trace) const {
   for (Value& value : trace.values) value.type.storage = of(value.type.storage);
 }
 
+bool asks_for_grad(const Trace& trace, const Call& call) {
+  if (!call.op.aten ||
+      !call.op.aten->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
+    return false;
+  bool requires_grad = false, has_gaps = false;
+  for_each_value(call.args, [&](ValueId id) {
+    const TensorType& type = type_of(trace, id);
+    requires_grad |= type.requires_grad;
+    has_gaps |= !is_contiguous(type);
+  });
+  return requires_grad && has_gaps;
+}
+
 bool must_run(const Call& call) {
   if (call.op.aten && facts_of(*call.op.aten).is_assert) return true;
   if (draws(call)) return true;

@@ -46,6 +46,11 @@ void for_each_change(const Call& call, F&& f) {
   for (const Call& inner : call.body) for_each_change(inner, f);
 }
 
+// A composite may run in another way for a tensor that requires grad, which no view of a parameter
+// does below autograd: at::matmul folds the larger of two tensors into a matrix if the other one
+// does, and otherwise only where that makes no copy.
+bool asks_for_grad(const Trace& trace, const Call& call);
+
 // Draws random numbers or checks something, itself or in its body: never to be dropped.
 bool must_run(const Call& call);
 

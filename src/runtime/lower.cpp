@@ -5,6 +5,7 @@
 #include "ir/number_argument.h"
 #include "ops/facts.h"
 #include "ops/named_ops.h"
+#include "passes/memory.h"
 #include "passes/passes.h"
 #include "runtime/custom_function.h"
 #include "runtime/instruction.h"
@@ -202,27 +203,13 @@ class Lowering {
     if (trace_.mode == GradMode::Grad)
       return call.mode == GradMode::Grad ? Dispatch::Grad : Dispatch::NoGrad;
     if (!call.op.aten) return call.gradient ? Dispatch::NoGrad : below_autograd();
-    if (may_ask_for_grad(call)) return Dispatch::NoGrad;
+    if (asks_for_grad(trace_, call)) return Dispatch::NoGrad;
     if (!can_be_seen(call)) return below_autograd();
     return memory_.requires_grad ? Dispatch::NoGrad : Dispatch::Ambient;
   }
 
   Dispatch below_autograd() const {
     return memory_.requires_grad ? Dispatch::BelowAutogradNoGrad : Dispatch::BelowAutograd;
-  }
-
-  // Below autograd no view of a parameter requires grad. at::matmul folds the larger of two tensors
-  // into a matrix if the other one requires grad, and otherwise only where that makes no copy.
-  bool may_ask_for_grad(const Call& call) const {
-    if (!call.op.aten->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
-      return false;
-    bool requires_grad = false, has_gaps = false;
-    for_each_value(call.args, [&](ValueId id) {
-      const TensorType& type = type_of(trace_, id);
-      requires_grad |= type.requires_grad;
-      has_gaps |= !is_contiguous(type);
-    });
-    return requires_grad && has_gaps;
   }
 
   // A write to, or a view of, memory that the caller holds too: version counters, the relation of a

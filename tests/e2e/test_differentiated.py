@@ -391,3 +391,35 @@ def test_a_training_loop():
             losses[-1].append(loss.item())
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert losses[0][-1] < losses[0][0]
+
+
+def saved(function, *inputs):
+    """What the backward pass takes, as named in its text, besides gradients."""
+    compiled = check(function, *inputs)
+    text = fulgurite.last_backward_traces(compiled)[-1].text()
+    names = text.split("def backward(")[1].split(")")[0].split(", ")
+    return [name for name in names if not name.startswith("d_")]
+
+
+def test_what_is_saved():
+    x, w = leaf(4, 4), leaf(4, 4)
+    assert saved(lambda x: (x.exp() * 2 + 1).sum(), x) == ["t1"]
+    assert saved(lambda x: (x * 2 + 1).sum(), x) == []
+    # Sums and products are computed again from the inputs, products of matrices are not.
+    assert saved(lambda x, w: ((x + w) * (x - w) * w).sum(), x, w) == ["x", "w"]
+    assert saved(lambda x, w: ((x @ w + 1) * 2).square().sum(), x, w) == ["x", "w", "t2"]
+    # Never a view.
+    assert saved(lambda x: x.exp().t()[1:].square().sum(), x) == ["t1"]
+
+
+def test_bytes_saved_of_a_chain():
+    """One value per product of matrices, however many elementwise steps there are in between."""
+    weights = [leaf(8, 8) for _ in range(3)]
+
+    def net(x, *weights):
+        for weight in weights:
+            x = ((x @ weight) * 0.5 + 1).clamp(min=0) * 2 - 0.25
+        return x.square().mean()
+
+    kept = saved(net, leaf(4, 8), *weights)
+    assert len([name for name in kept if name.startswith("t")]) <= len(weights)

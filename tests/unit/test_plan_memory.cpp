@@ -66,7 +66,8 @@ double peak_of(F&& program, bool requires_grad = false) {
     Tracer::Listening listening(tracer);
     result = program(input);
   }
-  const Compiled compiled = compile(tracer.finish({result}, flat_tree(1)).trace);
+  const CompileOptions options{.differentiate = false};
+  const Compiled compiled = compile(tracer.finish({result}, flat_tree(1)).trace, options);
   compiled.plan->run({x});
   const CountedMemory counted;
   CountedMemory::held() = CountedMemory::peak() = 0;

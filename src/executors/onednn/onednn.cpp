@@ -204,12 +204,12 @@ std::vector<RegionCodePointer> lower(const Trace& trace, std::span<const Call* c
 
 Executor onednn_executor() {
   return {.name = "onednn",
-          .keeps_weights = true,
           .claims = &claims,
           .fuses = &fuses,
           .lower = &lower,
           .by_structure = false,
-          .regions = "packed"};
+          .regions = "packed",
+          .keeps_weights = true};
 }
 
 }  // namespace fulgurite

@@ -85,7 +85,7 @@ Scalar soft_margin_loss(const RuleCall& call) {
 
 Scalar binary_cross_entropy(const RuleCall& call) {
   const Scalar x = argument(call, 0), target = argument(call, 1);
-  must_hold((x >= 0.0) & (x <= 1.0));
+  must_hold((x >= 0.0) & (x <= 1.0) & (target >= 0.0) & (target <= 1.0));
   const auto at_least = [](Scalar log) { return select(log < -100.0, log.like(-100.0), log); };
   const Scalar loss = (target - 1.0) * at_least(log1p(-x)) - target * at_least(log(x));
   return is_given(call, 2) ? loss * argument(call, 2) : loss;
