@@ -197,9 +197,9 @@ def _note_gradients(function):
     known = function.state.gradients
     for entry in _C.entries(function):
         if entry.other_gradients is not None:
-            given, differentiated = entry.other_gradients
+            given, call_by_call = entry.other_gradients
             before = known.get(len(given), ExpectedGradients())
-            changes = _MOST_CHANGES + 1 if differentiated else before.changes + 1
+            changes = _MOST_CHANGES + 1 if call_by_call else before.changes + 1
             known[len(given)] = ExpectedGradients(given, changes)
 
 

@@ -122,9 +122,9 @@ void bind_entry(nb::module_& m) {
           [](const Entry& e) -> nb::object {
             const auto others = e.other_gradients();
             if (!others) return nb::none();
-            return nb::make_tuple(others->given, others->creates_graph);
+            return nb::make_tuple(others->given, others->by_calls_alone);
           },
-          "(whether one came in, by output; whether they are differentiated themselves), or None.")
+          "(whether one came in, by output; whether no backward trace can serve such calls), or None.")
       .def("replace", &Entry::replace, nb::arg("program").none(),
            "Runs a Compiled of the same inputs and outputs from now on; None: the first one again.")
       .def_prop_ro(

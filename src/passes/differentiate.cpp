@@ -63,9 +63,6 @@ std::string fault_of(const Trace& trace, const std::vector<Call>& calls,
     if (call.gradient) return fmt::format("{} has a backward of its own", call.op.name());
     if (!call.retyped.empty())
       return fmt::format("{} changes the geometry of a tensor in place", call.op.name());
-    // Its gradient may need what it gives where it runs, and does not on tensors without data.
-    if (call.op.aten && std::ranges::count(call.results, Arg::Kind::Constant, &Arg::kind) > 0)
-      return fmt::format("{} gives a result that is not known beforehand", call.op.name());
     if (call.mode == GradMode::Inference) return "a part of it runs in inference mode";
     for (int i :
          call.op.aten ? facts_of(*call.op.aten).generator_args : decltype(OpFacts::written)())

@@ -80,6 +80,9 @@ class Differentiated::Node final : public torch::autograd::Node {
   void keep(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& results) {
     for (const at::Tensor& input : inputs) inputs_.emplace_back(input);
     for (const Source& source : program_->saved_) {
+      // A kernel may give what only a backward pass needs in grad mode alone.
+      if (source.kind == Source::Kind::Made || source.kind == Source::Kind::Output)
+        is_complete_ &= results[source.index].defined();
       if (source.kind == Source::Kind::Made)
         made_.push_back(results[source.index]);
       else if (source.kind == Source::Kind::Output)
@@ -94,9 +97,10 @@ class Differentiated::Node final : public torch::autograd::Node {
     const bool plain = std::ranges::all_of(gradients, is_plain) &&
                        !functorch_active(dispatch_state()) &&
                        !dispatch_mode_active(dispatch_state());
-    if (plain && !come.creates_graph && come.given == program_->given_)
+    if (plain && is_complete_ && !come.creates_graph && come.given == program_->given_)
       return by_plan(std::move(gradients));
     const bool creates_graph = come.creates_graph;
+    come.by_calls_alone = creates_graph || !is_complete_;
     if (plain) program_->note_others(std::move(come));
     return call_by_call(gradients, creates_graph);
   }
@@ -186,7 +190,7 @@ class Differentiated::Node final : public torch::autograd::Node {
   std::vector<at::Tensor> made_, copies_;
   std::vector<SavedVariable> outputs_;
   std::optional<DefaultGeneratorState> generator_;
-  bool is_last_ = false, released_ = false;
+  bool is_complete_ = true, is_last_ = false, released_ = false;
 };
 
 Differentiated::Differentiated(Trace captured, const Joint& joint, const Halves& halves,

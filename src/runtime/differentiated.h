@@ -17,6 +17,8 @@ namespace fulgurite {
 struct OtherGradients {
   std::vector<bool> given;     // by output
   bool creates_graph = false;  // they are differentiated themselves
+  // No backward plan can serve such calls.
+  bool by_calls_alone = false;
 };
 
 // Where the backward plan is of no use (gradients come in for other outputs, or are to be

@@ -423,3 +423,21 @@ def test_bytes_saved_of_a_chain():
 
     kept = saved(net, leaf(4, 8), *weights)
     assert len([name for name in kept if name.startswith("t")]) <= len(weights)
+
+
+def test_a_kernel_that_keeps_nothing_without_grad_mode():
+    layer = torch.nn.LSTM(8, 4, batch_first=True)
+    compiled, x = fulgurite.jit(layer), leaf(3, 6, 8)
+    for _ in range(3):
+        wanted, found = (
+            torch.autograd.grad(f(x)[0].sum(), [x, *layer.parameters()]) for f in (layer, compiled)
+        )
+        assert all(map(close, wanted, found))
+
+
+def test_targets_are_checked():
+    loss = fulgurite.jit(lambda x, t: F.binary_cross_entropy(x.sigmoid(), t * 2))
+    x = torch.randn(4)
+    assert loss(x, torch.full((4,), 0.25)) > 0
+    with pytest.raises(RuntimeError, match="target should be between 0 and 1"):
+        loss(x, torch.ones(4))
