@@ -124,7 +124,8 @@ void bind_entry(nb::module_& m) {
             if (!others) return nb::none();
             return nb::make_tuple(others->given, others->by_calls_alone);
           },
-          "(whether one came in, by output; whether no backward trace can serve such calls), or None.")
+          "(whether one came in, by output; whether no backward trace can serve such calls), or "
+          "None.")
       .def("replace", &Entry::replace, nb::arg("program").none(),
            "Runs a Compiled of the same inputs and outputs from now on; None: the first one again.")
       .def_prop_ro(
