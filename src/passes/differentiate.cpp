@@ -203,6 +203,7 @@ class Differentiation {
       leaves.push_back(env_[old_.inputs[i].id]);
       places.push_back(i);
     }
+    find_within(outputs);
     Tensors made;
     without_language_lock([&] {
       made = torch::autograd::grad(differentiated, leaves, gradients_, /*retain_graph=*/false,
@@ -214,6 +215,22 @@ class Differentiation {
       outputs.push_back(made[i]);
       joint_.gradient_of.push_back(places[i]);
     }
+  }
+
+  void find_within(const Tensors& outputs) {
+    std::unordered_set<const torch::autograd::Node*> reached;
+    std::vector<const torch::autograd::Node*> open;
+    const auto reach = [&](const torch::autograd::Node* node) {
+      if (node && reached.insert(node).second) open.push_back(node);
+    };
+    for (size_t i : joint_.differentiated) reach(outputs[i].grad_fn().get());
+    while (!open.empty()) {
+      const torch::autograd::Node* node = open.back();
+      open.pop_back();
+      for (const torch::autograd::Edge& edge : node->next_edges()) reach(edge.function.get());
+    }
+    for (const at::Tensor& output : outputs)
+      joint_.within.push_back(!output.grad_fn() || reached.contains(output.grad_fn().get()));
   }
 
   const Call* current() const {

@@ -17,6 +17,8 @@ struct Joint {
   // Inputs to which a layer writes its running statistics, and nothing else writes: autograd does
   // not know of that.
   std::vector<size_t> statistics;
+  // By output: all of its graph is in that of the outputs for which gradients come in.
+  std::vector<bool> within;
 };
 
 // Whether each output of a trace can be differentiated: it has a history, and is no input, nor an

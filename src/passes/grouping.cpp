@@ -57,6 +57,7 @@ Grouping::Grouping(const Trace& trace, const Executor& executor, std::vector<Dec
 void Grouping::run() {
   unit_of_.resize(end_);
   std::iota(unit_of_.begin(), unit_of_.end(), 0);
+  last_of_unit_ = unit_of_;
   copied_into_.resize(end_);
   is_cheap_.resize(end_);
   int32_t segment = 0, last_draw = -1;
@@ -158,6 +159,7 @@ bool Grouping::merge(int32_t into, int32_t from) {
   note(b.members.front(), a.members.back(), std::move(refusal));
   if (!taken) return false;
   for (int32_t i : b.members) unit_of_[i] = into;
+  for (int32_t i : merged.members) last_of_unit_[i] = merged.members.back();
   b.members.clear();
   a = std::move(merged);
   return true;
@@ -290,9 +292,9 @@ std::set<int32_t> Grouping::makers_of(int32_t unit) const {
 bool Grouping::depends_through_others(int32_t first, int32_t last) const {
   std::vector<int32_t> open;
   std::set<int32_t> seen{last};
-  const int32_t begin = units_[first].members.front();
+  const int32_t closed = closed_before(units_[first].members.front());
   const auto add = [&](int32_t unit) {
-    if (seen.insert(unit).second && units_[unit].members.back() > begin) open.push_back(unit);
+    if (seen.insert(unit).second && units_[unit].members.back() > closed) open.push_back(unit);
   };
   for (int32_t maker : makers_of(last))
     if (maker != first) add(maker);
@@ -305,6 +307,17 @@ bool Grouping::depends_through_others(int32_t first, int32_t last) const {
     }
   }
   return false;
+}
+
+// The last call before `begin` so that no unit has members on both sides of the place after it:
+// what ends up to there depends on nothing behind it. -1: there is none.
+int32_t Grouping::closed_before(int32_t begin) const {
+  int32_t closed = -1, furthest = -1;
+  for (int32_t i = 0; i < begin; ++i) {
+    furthest = std::max(furthest, last_of_unit_[i]);
+    if (furthest == i) closed = i;
+  }
+  return closed;
 }
 
 // Nothing moves across an effect: everything of a segment comes after all of the one before.

@@ -69,6 +69,7 @@ class Grouping {
   bool have_one_shape(int32_t a, int32_t b) const;
   int64_t computing(const Calls& members) const;  // how many are no views
   bool depends_through_others(int32_t first, int32_t last) const;
+  int32_t closed_before(int32_t begin) const;
   // Units that a unit comes after: they make what it uses, or draw before it.
   std::set<int32_t> makers_of(int32_t unit) const;
   void add_order_of_segments(std::vector<std::set<int32_t>>& before,
@@ -119,9 +120,10 @@ class Grouping {
   std::vector<bool> is_view_;                  // of a call
   std::vector<int32_t> draw_before_;           // of a call that draws: the one before, or -1
   std::vector<Unit> units_;
-  std::vector<int32_t> unit_of_;   // of a call; -1 once others compute it for themselves
-  std::vector<int32_t> last_use_;  // of a storage
-  std::vector<bool> is_cheap_;     // of a call
+  std::vector<int32_t> unit_of_;       // of a call; -1 once others compute it for themselves
+  std::vector<int32_t> last_of_unit_;  // of a call: the last member of its unit, while units grow
+  std::vector<int32_t> last_use_;      // of a storage
+  std::vector<bool> is_cheap_;         // of a call
   std::vector<std::set<int32_t>> copied_into_;  // of a call: units
 };
 

@@ -37,6 +37,12 @@ void StorageMerge::apply(Trace& trace) const {
   for (Value& value : trace.values) value.type.storage = of(value.type.storage);
 }
 
+bool makes(const Call& call, ValueId id) {
+  bool is_given = false;
+  for_each_value(call.args, [&](ValueId arg) { is_given |= arg == id; });
+  return !is_given;
+}
+
 bool asks_for_grad(const Trace& trace, const Call& call) {
   if (!call.op.aten ||
       !call.op.aten->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))

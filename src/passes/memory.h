@@ -46,6 +46,9 @@ void for_each_change(const Call& call, F&& f) {
   for (const Call& inner : call.body) for_each_change(inner, f);
 }
 
+// Whether a value is a result of the call that it was not given: it may hand back an argument.
+bool makes(const Call& call, ValueId id);
+
 // A composite may run in another way for a tensor that requires grad, which no view of a parameter
 // does below autograd: at::matmul folds the larger of two tensors into a matrix if the other one
 // does, and otherwise only where that makes no copy.

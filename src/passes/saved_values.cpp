@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "ops/facts.h"
@@ -99,13 +100,16 @@ class Cut {
   Cut(const Trace& trace, const std::vector<size_t>& forward, const CheapCall& cheap)
       : trace_(trace), cheap_(cheap), maker_(trace.values.size(), nullptr) {
     for (size_t i : forward)
-      for_each_value(trace.calls[i].results, [&](ValueId id) { maker_[id] = &trace.calls[i]; });
+      for_each_value(trace.calls[i].results, [&](ValueId id) {
+        if (makes(trace.calls[i], id)) maker_[id] = &trace.calls[i];
+      });
     for (size_t i : forward)
       for_each_change(trace.calls[i],
                       [&](ValueId id) { written_.push_back(type_of(trace, id).storage); });
   }
 
   std::vector<ValueId> least(const std::vector<ValueId>& needed) {
+    for (ValueId id : needed) used_.insert(type_of(trace_, id).storage);
     for (ValueId id : needed) visit(id);
     FlowNetwork network(2 + 2 * order_.size());
     for (size_t n = 0; n < order_.size(); ++n) {
@@ -178,7 +182,8 @@ class Cut {
   int64_t source_of(size_t n) const { return again_[n] ? 0 : kNever; }
 
   int64_t bytes_to_keep(ValueId id) const {
-    if (!maker_[id]) return 0;  // an input
+    // An input that autograd does not save may be written to before the backward pass.
+    if (!maker_[id]) return used_.contains(type_of(trace_, id).storage) ? 0 : kNever;
     if (again_[number_.at(id)] && shares_memory(*maker_[id], id)) return kNever;
     const int64_t bytes = std::max<int64_t>(1, type_of(trace_, id).nbytes);
     return kTies * bytes + (again_[number_.at(id)] ? bytes : 0);
@@ -188,6 +193,7 @@ class Cut {
   const CheapCall& cheap_;
   std::vector<const Call*> maker_;  // by value; null for inputs
   std::vector<StorageId> written_;
+  std::unordered_set<StorageId> used_;  // by what the backward pass needs
   std::unordered_map<ValueId, size_t> number_;
   std::vector<ValueId> order_;
   std::vector<bool> again_;  // by number: may be computed again

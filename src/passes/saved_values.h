@@ -14,7 +14,8 @@ using CheapCall = std::function<bool(const Trace&, const Call&)>;
 
 // A least cut, in bytes, between the inputs of `trace` with its calls numbered `forward` and the
 // values in `needed`, which the backward pass uses: the values that are kept, inputs among them
-// (which are there anyway and count nothing). Views are never kept: what they are views of is. All
+// (which are there anyway and count nothing; only those that are needed themselves, or by a view:
+// others may be written to in between). Views are never kept: what they are views of is. All
 // else that is needed follows from these by calls that `cheap` allows. Where several cuts are equal
 // it is the one with the least to compute again. (Maximum flow by Dinitz 1970, minimum cut by Ford
 // and Fulkerson 1956.)

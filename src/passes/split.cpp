@@ -36,6 +36,7 @@ class Splitting {
       if (!backward_[i]) forward.push_back(i);
     halves_.saved = saved_values(trace_, forward, needed(), cheap_);
     std::ranges::sort(halves_.saved);
+    check_saved();
     make_backward();
     make_forward();
     return std::move(halves_);
@@ -95,6 +96,17 @@ class Splitting {
     }
   }
 
+  // Whoever writes to a result would write to what is saved, and nobody would notice.
+  void check_saved() const {
+    for (ValueId id : halves_.saved)
+      for (size_t i = 0; i < results_; ++i) {
+        const ValueId result = trace_.outputs[i];
+        if (result != id && !given_.contains(id) &&
+            type_of(trace_, result).storage == type_of(trace_, id).storage)
+          throw Unsupported("a result shares memory with what its gradient needs");
+      }
+  }
+
   // Values of the forward pass that the backward one uses, or hands out.
   std::vector<ValueId> needed() const {
     std::vector<ValueId> found;
@@ -135,7 +147,7 @@ class Splitting {
     const std::unordered_set<ValueId> saved(halves_.saved.begin(), halves_.saved.end());
     for (size_t i = 0; i < epilogue(); ++i)
       for_each_value(trace_.calls[i].results, [&](ValueId id) {
-        if (!saved.contains(id) && maker_[id] < 0) maker_[id] = static_cast<int32_t>(i);
+        if (!saved.contains(id) && makes(trace_.calls[i], id)) maker_[id] = static_cast<int32_t>(i);
       });
   }
 

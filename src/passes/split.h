@@ -18,8 +18,8 @@ struct Halves {
 
 // What depends on a gradient that comes in goes to the backward trace, with what `cheap` allows to
 // be computed again; the rest, effects and the epilogue stay in the forward one. Throws Unsupported
-// where the backward pass would write to what the forward one made, draw random numbers, or read an
-// input as it was before the trace wrote to it.
+// where the backward pass would write to what the forward one made, draw random numbers, read an
+// input as it was before the trace wrote to it, or need what a result is a view of.
 Halves split(const Joint& joint, const CheapCall& cheap);
 
 }  // namespace fulgurite

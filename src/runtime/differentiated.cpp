@@ -92,8 +92,11 @@ class Differentiated::Node final : public torch::autograd::Node {
 
   variable_list apply(variable_list&& gradients) override {
     const std::lock_guard lock(mutex_);
-    if (released_) throw std::runtime_error(torch::autograd::ERR_BACKWARD_TWICE);
     OtherGradients come{program_->outputs_of(gradients), at::GradMode::is_enabled()};
+    for (size_t i = 0; i < come.given.size(); ++i)
+      if (released_ || (come.given[i] && freed_[i]))
+        throw std::runtime_error(torch::autograd::ERR_BACKWARD_TWICE);
+    latest_ = come.given;
     const bool plain = std::ranges::all_of(gradients, is_plain) &&
                        !functorch_active(dispatch_state()) &&
                        !dispatch_mode_active(dispatch_state());
@@ -105,13 +108,19 @@ class Differentiated::Node final : public torch::autograd::Node {
     return call_by_call(gradients, creates_graph);
   }
 
-  void will_release_variables() override {
-    const std::lock_guard lock(mutex_);
-    is_last_ = true;
-  }
-
+  // Of several outputs each may have a backward pass of its own: eager frees what that went
+  // through.
   void release_variables() override {
     const std::lock_guard lock(mutex_);
+    const bool as_expected = latest_ == program_->given_;
+    bool all = true;
+    for (size_t i : program_->with_history_) {
+      // Nothing came in yet: the graph is given up as it is.
+      freed_[i] =
+          freed_[i] || latest_.empty() || latest_[i] || (as_expected && program_->within_[i]);
+      all &= freed_[i];
+    }
+    if (!all) return;
     released_ = true;
     inputs_.clear();
     made_.clear();
@@ -137,9 +146,7 @@ class Differentiated::Node final : public torch::autograd::Node {
           given.push_back(outputs_[outputs++].unpack(getptr()));
           break;
         case Source::Kind::Made:
-          // Nobody needs it afterwards: its memory may be used again.
-          given.push_back(is_last_ ? std::move(made_[made]) : made_[made]);
-          ++made;
+          given.push_back(made_[made++]);
           break;
       }
     variable_list results(program_->leaves_.size());
@@ -156,8 +163,9 @@ class Differentiated::Node final : public torch::autograd::Node {
       inputs[program_->written_[i]] = copies_[i].clone();
     const at::AutoGradMode on(true);
     variable_list leaves;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (std::ranges::count(program_->written_, i) == 0) inputs_[i].checked();
     for (size_t i : program_->leaves_) {
-      inputs_[i].checked();
       // A tensor of its own: what is asked for is the gradient by this way alone.
       inputs[i] =
           creates_graph ? inputs[i].view_as(inputs[i]) : inputs[i].detach().requires_grad_(true);
@@ -190,7 +198,9 @@ class Differentiated::Node final : public torch::autograd::Node {
   std::vector<at::Tensor> made_, copies_;
   std::vector<SavedVariable> outputs_;
   std::optional<DefaultGeneratorState> generator_;
-  bool is_complete_ = true, is_last_ = false, released_ = false;
+  std::vector<bool> latest_;  // by output: a gradient came in, the last time
+  std::vector<bool> freed_ = std::vector<bool>(program_->given_.size());
+  bool is_complete_ = true, released_ = false;
 };
 
 Differentiated::Differentiated(Trace captured, const Joint& joint, const Halves& halves,
@@ -200,6 +210,7 @@ Differentiated::Differentiated(Trace captured, const Joint& joint, const Halves&
       backward_(std::move(backward)),
       given_(captured_.outputs.size(), false) {
   for (size_t i : joint.differentiated) given_[i] = true;
+  within_ = joint.within;
   for (size_t i = 0; i < joint.differentiated.size(); ++i)
     incoming_.push_back(type_of(halves.backward, halves.backward.inputs[i].id));
   const std::vector<bool> differentiable = differentiable_outputs(captured_);
@@ -248,7 +259,14 @@ std::vector<at::Tensor> Differentiated::run(std::vector<at::Tensor> inputs, bool
   node->set_next_edges(std::move(edges));
   node->keep_inputs(inputs);
   std::vector<at::Tensor> results = forward_.run(inputs, undone);
-  for (size_t i : with_history_) torch::autograd::set_history(results[i], node);
+  for (size_t i : with_history_) {
+    // A view of what was made under no_grad could not be written to.
+    if (results[i].is_view()) {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      results[i] = at::alias(results[i]);
+    }
+    torch::autograd::set_history(results[i], node);
+  }
   node->keep(inputs, results);
   results.resize(given_.size());
   return results;

@@ -67,6 +67,7 @@ class Differentiated : public std::enable_shared_from_this<Differentiated> {
   std::vector<bool> given_;             // by output: a gradient comes in
   std::vector<TensorType> incoming_;    // of these, as the backward plan takes them
   std::vector<size_t> with_history_;    // outputs
+  std::vector<bool> within_;            // see Joint
   std::vector<size_t> leaves_;          // inputs that require grad
   std::vector<size_t> gradient_place_;  // by result of the backward plan: in `leaves_`
   std::vector<size_t> written_;         // inputs
