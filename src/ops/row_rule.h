@@ -29,7 +29,7 @@ class RowRuleCall {
   int64_t elements = 0;             // of a row
   bool without_dimensions = false;  // the first argument is
   std::span<const RuleArg> args;
-  // Adds a reduction over the row, or over its first few elements (`sampled`); see kSampled.
+  // Adds a reduction over the row, or over a few elements of it (`sampled`); see kSampled.
   std::function<Scalar(ReductionKind, Scalar, bool sampled)> reduction;
   // How many elements that goes through, in a float dtype.
   std::function<Scalar(c10::ScalarType, bool sampled)> count;
@@ -47,7 +47,8 @@ class RowRuleCall {
   const c10::IValue& constant(size_t i) const { return *args[i].constant; }
 };
 
-// Elements of a row that stand for it where a sum is first shifted by about its mean.
+// Elements of a row, spread over it, that stand for it where a sum is first shifted by about its
+// mean.
 inline constexpr int64_t kSampled = 64;
 
 // Which dimensions a rule reduces.

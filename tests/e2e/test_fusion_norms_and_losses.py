@@ -182,3 +182,70 @@ def test_an_expanded_statistic_stays_in_its_region():
     (_, fusion), *others = fulgurite.examine.get_fusions(fulgurite.last_traces(compiled)[-1])
     assert not others
     assert repr(fusion).endswith("(mul, sum, mul, expand, div, mul, add)")
+
+
+@pytest.mark.parametrize("rows", [(1,), (4,)])
+@torch.no_grad()
+def test_the_variance_of_rows_that_begin_with_other_values(rows):
+    """The sum of squares is taken around a value of the row that is about its mean."""
+    x = 1000 + torch.randn(*rows, 16244 // rows[0], generator=torch.Generator().manual_seed(1))
+    x[:, :64] -= 1000
+    for variance in (lambda x: x.var(1), lambda x: x.t().contiguous().var(0)):
+        torch.testing.assert_close(
+            fulgurite.jit(variance)(x), variance(x.double()).float(), rtol=3e-6, atol=0
+        )
+
+
+def _batch_norm_layouts(shape):
+    yield torch.randn(shape)
+    yield torch.randn(shape).contiguous(memory_format=torch.channels_last)
+    yield torch.randn(shape[::-1]).permute(3, 2, 1, 0)
+    yield torch.randn(shape[0], shape[2], shape[3], shape[1]).permute(0, 3, 1, 2)
+    yield torch.randn(*shape[:3], 2 * shape[3])[..., ::2]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 2), (2, 1, 3, 1), (1, 3, 1, 2), (3, 2, 1, 1)])
+@pytest.mark.parametrize("with_update", [False, True])
+@torch.no_grad()
+def test_batch_norm_of_one_channel_or_one_place_is_laid_out_as_eagers(shape, with_update):
+    """Such tensors are of several memory formats at once."""
+    c = shape[1]
+    weight, bias, mean, var = torch.rand(4, c).unbind()
+
+    def normalised(x, weight):
+        if with_update:
+            op = torch.ops.aten._batch_norm_with_update_functional.default
+            return op(x, weight, bias, mean, var, 0.1, 1e-5)[0]
+        return torch.nn.functional.batch_norm(x, mean, var, weight, bias)
+
+    for x in _batch_norm_layouts(shape):
+        for w in (weight, torch.rand(2 * c)[::2]):
+            made, eager = fulgurite.jit(normalised)(x, w), normalised(x, w)
+            assert made.stride() == eager.stride(), x.stride()
+            torch.testing.assert_close(made, eager, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("mask", [(1, 1, 1), (1, 0, 0), (0, 1, 1), (0, 0, 1)])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_gradients_of_group_norm(mask, weighted):
+    n, c, groups = 3, 6, 2
+    if not weighted and any(mask[1:]):
+        return
+    x, grad = torch.randn(2, n, c, 5, 7).unbind()
+    weight = torch.rand(c) if weighted else None
+    _, mean, rstd = torch.ops.aten.native_group_norm(x, weight, None, n, c, 35, groups, 1e-5)
+
+    def gradients(grad, x, mean, rstd, weight):
+        op = torch.ops.aten.native_group_norm_backward.default
+        asked = [bool(m) for m in mask]
+        made = op(grad, x, mean, rstd, weight, n, c, 35, groups, asked)
+        return [g for g in made if g is not None]
+
+    compiled = fulgurite.jit(gradients, executors=["fused_cpu", "aten"])
+    torch.testing.assert_close(
+        compiled(grad, x, mean, rstd, weight),
+        gradients(grad, x, mean, rstd, weight),
+        rtol=1e-4,
+        atol=1e-4,
+    )
+    assert "native_group_norm_backward" not in fulgurite.last_traces(compiled)[-1].text()

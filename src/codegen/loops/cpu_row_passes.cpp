@@ -132,7 +132,10 @@ std::string CpuRowPasses::sample_loop(const Numbers& numbers) {
   if (nested()) out += pointers(true);
   const Numbers roots = statements_of(numbers);
   out += fmt::format("  if (n >= {0}) {{\n", kSampled) + body_.sample_count();
-  out += fmt::format("  for (long i = 0; i < {}; i += {}) {{\n", kSampled, lanes_);
+  out += fmt::format(
+      "  const long apart = n / {0} * {1};\n"
+      "  for (long i = 0; i < {2} * apart; i += apart) {{\n",
+      kSampled, lanes_, kSampled / lanes_);
   out += body_.inner_statements(roots, context("i", false)) + accumulate(numbers, "0", false);
   out += fmt::format(
       "  }}\n  }} else {{\n  for (long i = 0; i < sample; i += {0}) {{\n"

@@ -124,7 +124,7 @@ std::string to_text(const LoopProgram& program) {
     const Reduction& r = program.reductions[i];
     out +=
         fmt::format("  r{}: {} of t{}{}, pass {}\n", i, kReductions.at(static_cast<size_t>(r.kind)),
-                    r.statement, r.sampled ? " at the first places of a row" : "", r.pass);
+                    r.statement, r.sampled ? " at a few places of a row" : "", r.pass);
   }
   for (int32_t i : program.statements.checks) out += fmt::format("  fails unless t{}\n", i);
   for (const Store& store : program.stores)

@@ -44,7 +44,7 @@ struct Store {
 struct Reduction {
   ReductionKind kind = ReductionKind::Sum;
   int32_t statement = 0;  // what is reduced, in the dtype of the result
-  bool sampled = false;   // over the first kSampled elements of a row alone
+  bool sampled = false;   // over kSampled elements of a row alone
   int32_t pass = 0;       // after all passes whose results it needs
 
   bool operator==(const Reduction&) const = default;

@@ -185,7 +185,8 @@ class ColumnPrinter {
     std::string out = signature();
     out += fmt::format("  const long n = sizes[{}], count = n", inner());
     for (int32_t d = program_.kept(); d < inner(); ++d) out += fmt::format(" * sizes[{}]", d);
-    out += fmt::format(";\n  const long sample = n < {0} ? n : {0};\n", kSampled);
+    out += fmt::format(
+        ";\n  const long sample = n < {0} ? n : {0}, apart = n < {0} ? 1 : n / {0};\n", kSampled);
     out += body_.begin_checks() + body_.row_statements(-1, context("x"));
     int32_t passes = 0;
     for (const Reduction& r : program_.reductions) passes = std::max(passes, r.pass + 1);
@@ -238,14 +239,17 @@ class ColumnPrinter {
            flush + close_loops(sampled) + end;
   }
 
-  // Over all reduced dimensions, or over the first elements of the innermost.
+  // Over all reduced dimensions, or over a sample of the innermost's elements.
   std::string open_loops(bool sampled) const {
     std::string out = has_first(sampled) ? "  {\n" : "";
     for (int32_t d = program_.kept(); d <= inner(); ++d) {
       const bool first = sampled && d < inner();
-      out += first ? fmt::format("  const long i{} = 0;\n", d)
-                   : fmt::format("  for (long i{0} = 0; i{0} < {1}; i{0}++) {{\n", d,
-                                 sampled ? "sample" : fmt::format("sizes[{}]", d));
+      if (first)
+        out += fmt::format("  const long i{} = 0;\n", d);
+      else if (sampled)
+        out += fmt::format("  for (long i{0} = 0; i{0} < sample * apart; i{0} += apart) {{\n", d);
+      else
+        out += fmt::format("  for (long i{0} = 0; i{0} < sizes[{0}]; i{0}++) {{\n", d);
     }
     for (size_t i = 0; i < at_.count(); ++i) {
       if (at_.is_store(i) && program_.stores[i - at_.first_store()].per_row) continue;

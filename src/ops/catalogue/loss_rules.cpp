@@ -42,12 +42,6 @@ Scalar stored(const ElementCall& call, size_t i, const Place& place) {
   return convert(call.stored(source, place), computed_in(call.result->dtype));
 }
 
-int64_t constant_int(const Call& call, size_t i) { return call.args.at(i).constant.toInt(); }
-
-bool is_given(const Call& call, size_t i) {
-  return call.args.at(i).kind == Arg::Kind::Value && call.args[i].values[0] != kNoValue;
-}
-
 // Scores, classes and weights of a loss.
 struct Classes {
   ValueId scores, target;
@@ -61,7 +55,7 @@ struct Classes {
 Classes classes_of(const Trace& trace, const Call& call, ValueId scores, int64_t ignored) {
   const ValueId target = call.args.at(1).values.at(0);
   const TensorType &type = type_of(trace, scores), &targets = type_of(trace, target);
-  Classes c{scores,     target,     call.args.at(2), is_given(call, 2),
+  Classes c{scores,     target,     call.args.at(2), has_tensor(call, 2),
             type.dtype, type.sizes, targets.sizes,   ignored};
   if (targets.dtype != ScalarType::Long) throw Unsupported("classes that are no int64");
   if (targets.sizes.empty() || numel(targets) == 0) throw Unsupported("no batch of targets");
@@ -160,7 +154,7 @@ std::vector<Call> parts_of_smooth_cross_entropy(Trace& trace, const Call& call) 
   const Dims& sizes = self.sizes;
   if (smoothing <= 0 || (sizes.size() != 2 && sizes.size() != 4) || !is_contiguous(self))
     throw Unsupported("of labels that are not smoothed, or of other shapes");
-  if (is_given(call, 2) && sizes.size() != 2) throw Unsupported("weights of pixels");
+  if (has_tensor(call, 2) && sizes.size() != 2) throw Unsupported("weights of pixels");
   if (sizes == type_of(trace, call.args.at(1).values.at(0)).sizes)
     throw Unsupported("probabilities");
   MadeCalls made(trace, call);

@@ -8,15 +8,34 @@
 
 namespace fulgurite::catalogue_families {
 
+namespace {
+
+Dims strides_of(const Dims& sizes) {
+  Dims strides(sizes.size(), 1);
+  for (size_t d = sizes.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * std::max<int64_t>(sizes[d], 1);
+  return strides;
+}
+
+}  // namespace
+
 ValueId MadeCalls::new_value(c10::ScalarType dtype, const Dims& sizes) {
   TensorType type;
   type.dtype = dtype;
   type.sizes = sizes;
-  type.strides = Dims(sizes.size(), 1);
-  for (size_t d = sizes.size(); d-- > 1;)
-    type.strides[d - 1] = type.strides[d] * std::max<int64_t>(sizes[d], 1);
+  type.strides = strides_of(sizes);
   type.nbytes = numel(type) * static_cast<int64_t>(c10::elementSize(dtype));
   return add_value(trace_, std::move(type));
+}
+
+ValueId MadeCalls::add_view(ValueId of, const Dims& sizes) {
+  TensorType type = type_of(trace_, of);
+  type.sizes = sizes;
+  type.strides = strides_of(sizes);
+  const ValueId id = add_value(trace_, std::move(type));
+  const std::vector<int64_t> asked(sizes.begin(), sizes.end());
+  add(find_op("aten::view", ""), {Arg::of(of), literal(asked)}, {id});
+  return id;
 }
 
 void MadeCalls::add(const c10::OperatorHandle& op, std::vector<Arg> args,

@@ -14,6 +14,8 @@ class MadeCalls {
   // The value of the only result, a tensor of its own without gaps; `as` where it is one already.
   ValueId add(const char* op, const char* overload, std::vector<Arg> args, c10::ScalarType dtype,
               const Dims& sizes, ValueId as = kNoValue);
+  // The memory of a tensor without gaps, with other sizes.
+  ValueId add_view(ValueId of, const Dims& sizes);
   // A call whose results are these.
   void add(const c10::OperatorHandle& op, std::vector<Arg> args, std::vector<ValueId> results);
   // Of a tensor without gaps.
@@ -32,5 +34,11 @@ class MadeCalls {
 Arg number_as_tensor(double value);
 inline Arg literal(c10::IValue value) { return Arg::literal(std::move(value)); }
 inline Arg literal(c10::ScalarType dtype) { return Arg::literal(static_cast<int64_t>(dtype)); }
+
+// Of the call that parts are made of: a number among its arguments, and whether a tensor is there.
+inline int64_t constant_int(const Call& call, size_t i) { return call.args.at(i).constant.toInt(); }
+inline bool has_tensor(const Call& call, size_t i) {
+  return call.args.at(i).kind == Arg::Kind::Value && call.args[i].values[0] != kNoValue;
+}
 
 }  // namespace fulgurite::catalogue_families

@@ -42,6 +42,8 @@ inline constexpr PointwiseRule batch_norm_rule{&batch_norm_by_statistics, Comput
 std::array<Scalar, 3> row_layer_norm_gradients(const RowRuleCall& row);
 // Those of a layer are reduced along different dimensions: its parts ask for either.
 std::vector<Call> parts_of_layer_norm_gradients(Trace& trace, const Call& call);
+// Those of groups, as calls on them.
+std::vector<Call> parts_of_group_norm_gradients(Trace& trace, const Call& call);
 std::array<Scalar, 3> row_batch_norm_gradients(const RowRuleCall& row);
 
 }  // namespace fulgurite::catalogue_families::rules

@@ -85,6 +85,19 @@ void check_channels(const Tensor& parameter, int64_t channels, const char* name)
               channels, " elements not ", parameter.defined() ? parameter.numel() : 0);
 }
 
+bool is_dense(const Tensor& t) {
+  return t.is_contiguous() || t.is_contiguous(MemoryFormat::ChannelsLast) ||
+         t.is_contiguous(MemoryFormat::ChannelsLast3d);
+}
+// ATen's kernels for memory without gaps ask in another order what format that is: of one that is
+// several at once, with one channel or one place, they make another than suggest_memory_format().
+MemoryFormat batch_format(const Tensor& input, bool dense) {
+  if (!dense) return input.suggest_memory_format();
+  if (input.is_contiguous()) return MemoryFormat::Contiguous;
+  return input.is_contiguous(MemoryFormat::ChannelsLast3d) ? MemoryFormat::ChannelsLast3d
+                                                           : MemoryFormat::ChannelsLast;
+}
+
 Triple batch_norm_results(const Tensor& input, const Tensor& weight, const Tensor& bias,
                           const Tensor& mean, const Tensor& var, bool train) {
   TORCH_CHECK(input.dim() >= 2, "Expected at least 2 dimensions, but got ", input.dim());
@@ -94,7 +107,10 @@ Triple batch_norm_results(const Tensor& input, const Tensor& weight, const Tenso
   check_channels(mean, channels, "running_mean");
   check_channels(var, channels, "running_var");
   const ScalarType dtype = statistics_dtype(input, weight, bias, mean, var);
-  const Tensor output = like(input, input.suggest_memory_format());
+  bool dense = is_dense(input);
+  for (const Tensor* parameter : {&weight, &bias, &mean, &var})
+    dense = dense && (!parameter->defined() || parameter->is_contiguous());
+  const Tensor output = like(input, batch_format(input, dense));
   const int64_t statistics = train ? channels : 0;
   return {output, empty({statistics}, dtype), empty({statistics}, dtype)};
 }
@@ -151,21 +167,30 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_with_update(const Tensor& 
       batch_norm_results(input, value_of(weight), value_of(bias), mean, var, true),
       std::tuple(empty({0}, at::kByte)));
 }
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> batch_norm_with_update_functional(
+    const Tensor& input, const Optional& weight, const Optional& bias, const Tensor& mean,
+    const Tensor& var, double, double) {
+  return std::tuple_cat(
+      batch_norm_results(input, value_of(weight), value_of(bias), mean, var, true),
+      std::tuple(empty({0}, at::kByte), like(mean), like(var)));
+}
 
-Triple batch_norm_gradients(const Tensor& input, ScalarType dtype, Mask mask) {
+Triple batch_norm_gradients(const Tensor& grad, const Tensor& input, ScalarType dtype, Mask mask) {
+  const bool dense = is_dense(input) && is_dense(grad) &&
+                     input.suggest_memory_format() == grad.suggest_memory_format();
   Triple result;
-  if (mask[0]) std::get<0>(result) = like(input, input.suggest_memory_format());
+  if (mask[0]) std::get<0>(result) = like(input, batch_format(input, dense));
   if (mask[1]) std::get<1>(result) = empty({input.size(1)}, dtype);
   if (mask[2]) std::get<2>(result) = empty({input.size(1)}, dtype);
   return result;
 }
-Triple native_batch_norm_gradients(const Tensor&, const Tensor& input, const Optional& weight,
+Triple native_batch_norm_gradients(const Tensor& grad, const Tensor& input, const Optional& weight,
                                    const Optional& running_mean, const Optional& running_var,
                                    const Optional& mean, const Optional& rstd, bool, double,
                                    Mask mask) {
   const ScalarType dtype = statistics_dtype(input, value_of(weight), value_of(running_mean),
                                             value_of(running_var), value_of(mean), value_of(rstd));
-  return batch_norm_gradients(input, dtype, mask);
+  return batch_norm_gradients(grad, input, dtype, mask);
 }
 Triple batch_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
                            const Optional& running_mean, const Optional& running_var,
@@ -206,6 +231,7 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&group_norm>},
     {.op = "native_group_norm_backward",
      .doc = "the gradients of native_group_norm",
+     .parts = &rules::parts_of_group_norm_gradients,
      .meta = rule<&group_norm_backward>},
 
     {.op = "native_batch_norm",
@@ -239,7 +265,8 @@ constexpr auto records = checked(std::to_array<OpRecord>({
      .meta = rule<&batch_norm_with_update>},
     {.op = "_batch_norm_with_update_functional",
      .doc = "_batch_norm_with_update, and the new running statistics",
-     .row = reduces(Reduces::Batch, calls<&rules::row_batch_norm_with_update>)},
+     .row = reduces(Reduces::Batch, calls<&rules::row_batch_norm_with_update>),
+     .meta = rule<&batch_norm_with_update_functional>},
     {.op = "native_batch_norm_backward",
      .doc = "the gradients of native_batch_norm",
      .row = batch_gradients,
