@@ -22,6 +22,7 @@ CANCELLING = {"gelu", "gelu_backward", "silu_backward", "tanh_backward", "sigmoi
               "_log_softmax_backward_data", "_log_softmax", "log_softmax"}  # fmt: skip
 # Looked up by class, and added up.
 SUMS_OF_CLASSES = {"nll_loss_forward", "nll_loss2d_forward"}
+VARIANCES = ("var", "std")
 # Which may be 0 below the smallest normal number.
 UNDERFLOWING = {"_softmax", "softmax", "special_softmax"}
 # Which go through a row from its beginning on, or find the first of equal elements.
