@@ -40,6 +40,7 @@ from fulgurite._jit import jit  # noqa: E402
 from fulgurite._operator_executor import OperatorExecutor  # noqa: E402
 from fulgurite._operators import register_operator  # noqa: E402
 from fulgurite._patterns import Finding, Match, Pattern  # noqa: E402
+from fulgurite._profile import Profile, profile  # noqa: E402
 from fulgurite._replace import replace_trace, restore_trace  # noqa: E402
 from fulgurite._trace_file import load  # noqa: E402
 from fulgurite._transforms import Transform, with_text  # noqa: E402
@@ -58,6 +59,7 @@ __all__ = [
     "Match",
     "OperatorExecutor",
     "Pattern",
+    "Profile",
     "Trace",
     "TraceValue",
     "Transform",
@@ -82,6 +84,7 @@ __all__ = [
     "last_traces",
     "load",
     "memory_stats",
+    "profile",
     "register_executor",
     "register_operator",
     "replace_trace",

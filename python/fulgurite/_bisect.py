@@ -9,7 +9,7 @@ from fulgurite import _C
 from fulgurite._C import UserError
 from fulgurite._fusions import fusions_of, trace_of
 from fulgurite._jit import jit
-from fulgurite._module import function_of
+from fulgurite._module import function_of, is_compiled
 from fulgurite._outputs import Outputs
 from fulgurite._repro import region_text, repro_script
 
@@ -104,7 +104,7 @@ def bisect(f, /, *args, rtol=None, atol=None, **kwargs):
     Results are the tensors and numbers that are returned, and the tensors that were written to. The
     order is that in which the fusions run. Raises what `f` raises.
     """
-    compiled = f if _is_compiled(f) else jit(f, executors=["fused_cpu", "aten"])
+    compiled = f if is_compiled(f) else jit(f, executors=["fused_cpu", "aten"])
     function = function_of(compiled)
     tolerances = _tolerances(rtol, atol)
     search = _Search(tolerances)
@@ -180,10 +180,6 @@ class _Search:
                 trace, fusion, self.inputs, values=True, tolerances=self.tolerances
             ),
         )
-
-
-def _is_compiled(f):
-    return isinstance(f, _C.Function) or hasattr(type(f), "_fulgurite_function")
 
 
 class _Inputs:

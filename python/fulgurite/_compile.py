@@ -140,6 +140,7 @@ def _compile(function, key, signature, args, kwargs):
         options.store_fusion_inputs,
         expected.changes <= _MOST_CHANGES,
         expected.given,
+        _names.name_of(target),
     )
     if warning := _C.missing_compiler_warning():
         warnings.warn(warning, stacklevel=2)

@@ -126,12 +126,17 @@ def last_recompile_reason(compiled):
     return function_of(compiled).state.recompile_reason
 
 
+def entries_of(function):
+    """The entries of a compiled function, and the latest one that is not kept."""
+    kept = [*_C.entries(function), function.state.not_kept]
+    return [entry for entry in kept if entry is not None]
+
+
 def entry_of(compiled, record=None):
     """The compiled entry of a Record; None: of the one compiled last."""
-    state = function_of(compiled).state
     wanted = _last(compiled) if record is None else record
-    for entry in [*_C.entries(function_of(compiled)), state.not_kept]:
-        if entry is not None and not entry.eager and entry.record is wanted:
+    for entry in entries_of(function_of(compiled)):
+        if not entry.eager and entry.record is wanted:
             return entry
     which = "compiled last is" if record is None else "given is none of compile_data(f).entries, or"
     raise UserError(f"the entry {which} no longer kept: call the function again")

@@ -35,6 +35,11 @@ def _inlined(call, compiled, /, *args, **kwargs):
     return call(compiled(), *args, **kwargs)
 
 
+def is_compiled(f):
+    """Whether it is what fulgurite.jit returned."""
+    return isinstance(f, _C.Function) or hasattr(type(f), "_fulgurite_function")
+
+
 def function_of(compiled):
     """The compiled function of a jitted function or module; UserError for anything else."""
     if isinstance(compiled, _C.Function):

@@ -70,3 +70,8 @@ def _free_variables(function):
     for name in code.co_names:
         if name in function.__globals__:
             yield name, function.__globals__[name]
+
+
+def name_of(target):
+    """What people call a function or a module."""
+    return getattr(target, "__qualname__", type(target).__qualname__)

@@ -21,5 +21,6 @@ void bind_jit(nanobind::module_& m);
 void bind_codegen(nanobind::module_& m);
 void bind_loops(nanobind::module_& m);
 void bind_memory(nanobind::module_& m);
+void bind_profile(nanobind::module_& m);
 
 }  // namespace fulgurite

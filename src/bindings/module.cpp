@@ -26,6 +26,7 @@ NB_MODULE(_C, m) {
   fulgurite::bind_codegen(m);
   fulgurite::bind_loops(m);
   fulgurite::bind_memory(m);
+  fulgurite::bind_profile(m);
 
   fulgurite::set_language_hooks({.place = fulgurite::current_place,
                                  .source = fulgurite::source_line,

@@ -197,7 +197,8 @@ void compile_differentiated(const Trace& captured, const CompileOptions& options
   });
   const auto finish = [&](Runner& runner) {
     runner.run(kAfterSplit);
-    return Plan(runner.latest(), LowerOptions{context.executors, options.keep_inputs});
+    return Plan(runner.latest(),
+                LowerOptions{context.executors, options.keep_inputs, options.name});
   };
   forward.step(kSplit, true, [&](const Trace&) { return halves.forward; });
   Trace split_off = halves.backward;
@@ -258,8 +259,8 @@ Compiled compile(Trace captured, const CompileOptions& options) {
   runner.begin(std::move(captured));
   runner.run(kBeforeSplit);
   runner.run(kAfterSplit);
-  result.plan = std::make_shared<const Plan>(result.series.back(),
-                                             LowerOptions{executors, options.keep_inputs});
+  result.plan = std::make_shared<const Plan>(
+      result.series.back(), LowerOptions{executors, options.keep_inputs, options.name});
   result.undifferentiated = std::move(undifferentiated);
   result.is_another_program = runner.is_another_program();
   return result;

@@ -26,6 +26,7 @@ struct CompileOptions {
   std::vector<ExtraPass> extra;
   bool verify = false;       // check the invariants of a trace after every pass
   bool keep_inputs = false;  // of each region, the last ones, for a script that repeats it
+  std::string name;          // of the program, as profilers show its runs
   // Of a program whose results are differentiated: by calls of its own, for gradients that come in
   // for these outputs (empty: for a single number alone if there is one among them, else for all).
   bool differentiate = true;

@@ -1,13 +1,16 @@
 // The loop over the instructions of a plan.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 #include <c10/core/InferenceMode.h>
 
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "runtime/custom_function.h"
 #include "runtime/instruction.h"
+#include "runtime/line_clock.h"
 #include "runtime/region_watch.h"
 
 namespace fulgurite {
@@ -101,6 +104,19 @@ std::vector<at::Tensor> run_calls(const CompiledRegion& region, RegionInputs inp
   return results;
 }
 
+// What torch's profilers show a region as, while there are any: from now until `range` ends.
+void begin_range(std::optional<at::RecordFunction>& range, const CompiledRegion& region,
+                 RegionInputs inputs) {
+  auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
+  if (!callbacks) return;
+  range.emplace(std::move(*callbacks));
+  std::vector<c10::IValue> values;
+  if (range->needsInputs())
+    for (const RegionInput& input : inputs) values.emplace_back(*input.tensor);
+  range->before(region.title.c_str(),
+                c10::ArrayRef<const c10::IValue>(values.data(), values.size()));
+}
+
 void execute_region(const Instruction& instruction, Environment& env) {
   c10::SmallVector<RegionInput, 12> inputs;
   c10::SmallVector<at::Tensor, 4> results;
@@ -111,6 +127,8 @@ void execute_region(const Instruction& instruction, Environment& env) {
     targets.push_back(slot == kNoSlot ? at::Tensor() : env[slot]);
   const CompiledRegion& region = *instruction.region;
   if (region.last_inputs) keep(*region.last_inputs, inputs);
+  std::optional<at::RecordFunction> range;
+  begin_range(range, region, inputs);
   if (const RegionWatch* watch = RegionWatch::current()) {
     for (at::Tensor& result : watch->run(instruction.region, take(inputs)))
       results.push_back(std::move(result));
@@ -157,12 +175,14 @@ void execute(const Instruction& instruction, Environment& env, torch::jit::Stack
 
 // The run of instructions from `i` on that share a dispatch mode, under that mode.
 void execute_group(const std::vector<Instruction>& all, size_t& i, Environment& env,
-                   torch::jit::Stack& stack) {
+                   torch::jit::Stack& stack, LineClock* clock) {
   const auto group = [&](auto&... guards) {
     const size_t first = i;
     (static_cast<void>(guards), ...);
-    for (; i < all.size() && all[i].dispatch == all[first].dispatch; ++i)
+    for (; i < all.size() && all[i].dispatch == all[first].dispatch; ++i) {
       execute(all[i], env, stack);
+      if (clock) clock->lap(all[i].line);
+    }
   };
   switch (all[i].dispatch) {
     case Dispatch::BelowAutograd: {
@@ -200,12 +220,13 @@ std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> 
 }
 
 std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> inputs,
-                                size_t& done) {
+                                size_t& done, LineClock* clock) {
   done = 0;
   Environment env(program.slots);
   for (size_t i = 0; i < inputs.size(); ++i) env[program.inputs[i]] = std::move(inputs[i]);
   torch::jit::Stack stack;
-  while (done < program.instructions.size()) execute_group(program.instructions, done, env, stack);
+  while (done < program.instructions.size())
+    execute_group(program.instructions, done, env, stack, clock);
   std::vector<at::Tensor> outputs;
   outputs.reserve(program.outputs.size());
   for (Slot slot : program.outputs) outputs.push_back(slot == kNoSlot ? at::Tensor() : env[slot]);

@@ -49,6 +49,7 @@ enum class Dispatch : uint8_t {
 
 struct CustomFunction;
 struct CompiledRegion;
+class LineClock;
 
 // Calls an operator, a custom autograd function or a region.
 struct Instruction {
@@ -62,6 +63,7 @@ struct Instruction {
   Dispatch dispatch = Dispatch::BelowAutograd;
   std::shared_ptr<const CustomFunction> custom;
   std::shared_ptr<const CompiledRegion> region;
+  int32_t line = 0;  // the number of the call in the trace
 };
 
 struct Lowered {
@@ -72,6 +74,7 @@ struct Lowered {
   bool draws = false;                 // from the default generator, before that
   std::vector<Slot> inputs, outputs;  // kNoSlot: nothing
   Slot slots = 0;
+  size_t lines = 0;  // calls of the trace
 };
 
 // The tensors that a region was last run on, as they were then.
@@ -83,6 +86,7 @@ struct LastInputs {
 // What an executor made of several calls, and these calls.
 struct CompiledRegion {
   std::string name;
+  std::string title;  // with the operators that it has, as profilers show it
   RegionCodePointer code;
   Lowered calls;
   std::shared_ptr<LastInputs> last_inputs;  // null: not kept
@@ -91,6 +95,7 @@ struct CompiledRegion {
 struct LowerOptions {
   std::span<const Executor> executors;  // that make the code of regions
   bool keep_inputs = false;             // the last ones of each region
+  std::string program;                  // its name, for profilers
 };
 
 // A region that no executor has code for is replaced by its body, but for custom autograd
@@ -104,7 +109,7 @@ Lowered lower(const Trace& trace, std::vector<Call> calls, const std::vector<Val
 // One tensor per input; one per output comes back. `done`: how many instructions have finished,
 // also where one throws.
 std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> inputs,
-                                size_t& done);
+                                size_t& done, LineClock* clock = nullptr);
 std::vector<at::Tensor> execute(const Lowered& program, std::vector<at::Tensor> inputs);
 
 }  // namespace fulgurite

@@ -27,6 +27,16 @@ struct TraceMemory {
   }
 };
 
+std::string title_of(const Call& region) {
+  std::string operators;
+  for (const Call& call : region.body) {
+    std::string name = call.op.name();
+    if (const size_t space = name.find("::"); space != std::string::npos) name.erase(0, space + 2);
+    operators += (operators.empty() ? "" : ", ") + name.substr(0, name.find('.'));
+  }
+  return fmt::format("{} ({})", region.op.region, operators);
+}
+
 class Lowering {
  public:
   Lowering(const Trace& trace, const TraceMemory& memory, const LowerOptions& options = {})
@@ -39,7 +49,10 @@ class Lowering {
     if (!code_.empty())
       targets_ = find_targets(trace_, [this](const Call& region) { return may_decline(region); });
     for (ValueId id : inputs) out_.inputs.push_back(define(id));
-    for (const Call& call : calls) add(call);
+    for (const Call& call : calls) {
+      add(call);
+      ++out_.lines;
+    }
     for (ValueId id : outputs) out_.outputs.push_back(id == kNoValue ? kNoSlot : slot(id));
     out_.slots = static_cast<Slot>(slots_.size());
     return std::move(out_);
@@ -80,6 +93,7 @@ class Lowering {
         instruction.targets.push_back(id == kNoValue ? kNoSlot : slot(id));
     instruction.copies_target = copies_target(call);
     note_effects(call, !instruction.targets.empty());
+    instruction.line = static_cast<int32_t>(out_.lines);
     out_.instructions.push_back(std::move(instruction));
     free_after(call, moved);
   }
@@ -143,7 +157,7 @@ class Lowering {
     for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
     std::vector<Call> calls = call.body;
     free_last_used(calls, inputs, outputs);
-    CompiledRegion made{call.op.region, code->second,
+    CompiledRegion made{call.op.region, title_of(call), code->second,
                         Lowering(trace_, memory_).run(calls, inputs, outputs), nullptr};
     if (options_.keep_inputs) made.last_inputs = std::make_shared<LastInputs>();
     return std::make_shared<const CompiledRegion>(std::move(made));

@@ -30,6 +30,9 @@ class Plan {
   // Those that have code, in order.
   std::vector<std::shared_ptr<const CompiledRegion>> regions() const;
 
+  // What a LineClock knows it by.
+  const void* id() const;
+
   // How long a run takes, in nanoseconds: one of the latest that were timed; 0 before the first.
   int64_t typical_nanoseconds() const;
 

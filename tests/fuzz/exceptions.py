@@ -31,6 +31,7 @@ ORDERED = {"cumsum", "cumprod", "argmax", "argmin", "max", "min"}
 EAGER_ERRORS = (RuntimeError, IndexError, TypeError, ValueError, OverflowError)
 LANES = 64  # as many equal elements as any vector has
 HUGE = 1e15
+MOST_DIFFERENCES = 100
 MOST = 4096  # elements that are looked at
 
 
@@ -51,6 +52,8 @@ def left_out(op: str, args: list, kwargs: dict) -> str:
         return "eager reads outside of its arguments"
     if name.startswith(DIVIDING) and any(_has_no_floats(t) for t in args):
         return "eager divides integers by 0"
+    if name == "diff" and any(type(n) is int and n > MOST_DIFFERENCES for n in args[1:2]):
+        return "takes minutes"
     if op in NORMS and any(_has_negative_zero(t) for t in args[1:3]):
         return "zeros of either sign meet in another order"
     if op in NORMS and args and not _fit_channels(args):
@@ -59,7 +62,11 @@ def left_out(op: str, args: list, kwargs: dict) -> str:
         return "its vectors add zeros in another order"
     if name in EXTREMES and _has_negative_zero(args[0]) and _has_positive_zero(args[0]):
         return "which zero is the extreme depends on the order"
-    if name == "prod" and args[0].dtype.is_floating_point and _depends_on_order(args[0]):
+    if (
+        name == "prod"
+        and _dtype_of_product(args, kwargs).is_floating_point
+        and _depends_on_order(args[0])
+    ):
         return "its partial products may leave the range"
     if name in READS_SIGNS and any(t.isnan().any() for t in args if isinstance(t, torch.Tensor)):
         return "the sign of NaN"
@@ -74,6 +81,10 @@ def _fit_channels(args: list) -> bool:
     counts = [n for n in args[3:6] if type(n) is int]  # of a group norm
     fitting = not counts or counts == [*sizes[:2], math.prod(sizes[2:])]
     return fitting and len(sizes) > 1 and all(p.shape == sizes[1:2] for p in parameters)
+
+
+def _dtype_of_product(args: list, kwargs: dict) -> torch.dtype:
+    return kwargs.get("dtype") or args[0].dtype
 
 
 def _depends_on_order(x: torch.Tensor) -> bool:

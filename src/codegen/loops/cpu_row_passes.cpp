@@ -132,10 +132,12 @@ std::string CpuRowPasses::sample_loop(const Numbers& numbers) {
   if (nested()) out += pointers(true);
   const Numbers roots = statements_of(numbers);
   out += fmt::format("  if (n >= {0}) {{\n", kSampled) + body_.sample_count();
+  // At intervals that rows made of equal parts hardly have, too.
+  const int64_t vectors = kSampled / lanes_;
   out += fmt::format(
-      "  const long apart = n / {0} * {1};\n"
-      "  for (long i = 0; i < {2} * apart; i += apart) {{\n",
-      kSampled, lanes_, kSampled / lanes_);
+      "  const long apart = (n < 67 ? 1 : n / 67) * {0}, start = (n - {1} * apart - {0}) / 2;\n"
+      "  for (long i = start; i < start + {2} * apart; i += apart) {{\n",
+      lanes_, vectors - 1, vectors);
   out += body_.inner_statements(roots, context("i", false)) + accumulate(numbers, "0", false);
   out += fmt::format(
       "  }}\n  }} else {{\n  for (long i = 0; i < sample; i += {0}) {{\n"

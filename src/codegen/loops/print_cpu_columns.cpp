@@ -185,8 +185,11 @@ class ColumnPrinter {
     std::string out = signature();
     out += fmt::format("  const long n = sizes[{}], count = n", inner());
     for (int32_t d = program_.kept(); d < inner(); ++d) out += fmt::format(" * sizes[{}]", d);
+    // At intervals that rows made of equal parts hardly have, too.
     out += fmt::format(
-        ";\n  const long sample = n < {0} ? n : {0}, apart = n < {0} ? 1 : n / {0};\n", kSampled);
+        ";\n  const long sample = n < {0} ? n : {0}, apart = n < 67 ? 1 : n / 67;\n"
+        "  const long start = (n - 1 - (sample - 1) * apart) / 2;\n",
+        kSampled);
     out += body_.begin_checks() + body_.row_statements(-1, context("x"));
     int32_t passes = 0;
     for (const Reduction& r : program_.reductions) passes = std::max(passes, r.pass + 1);
@@ -247,7 +250,8 @@ class ColumnPrinter {
       if (first)
         out += fmt::format("  const long i{} = 0;\n", d);
       else if (sampled)
-        out += fmt::format("  for (long i{0} = 0; i{0} < sample * apart; i{0} += apart) {{\n", d);
+        out += fmt::format(
+            "  for (long i{0} = start; i{0} < start + sample * apart; i{0} += apart) {{\n", d);
       else
         out += fmt::format("  for (long i{0} = 0; i{0} < sizes[{0}]; i{0}++) {{\n", d);
     }

@@ -52,11 +52,10 @@ std::array<Scalar, 3> row_layer_norm(const RowRuleCall& row) {
   const Moments m = moments(row, x);
   const Scalar n = row.count(x.dtype(), false);
   const Scalar rstd = 1.0 / sqrt(m.squares / n + row.constant(4).toDouble());
-  Scalar y = (x - m.mean) * rstd;
   // Without a bias ATen adds 0, which makes 0 of -0.0.
-  if (!row.is_none(2))
-    y = fma(y, parameter(row, 2), row.is_none(3) ? x.like(0.0) : parameter(row, 3));
-  if (row.is_none(2) && !row.is_none(3)) y = y + parameter(row, 3);
+  const Scalar bias = row.is_none(3) ? x.like(0.0) : parameter(row, 3);
+  const Scalar y = row.is_none(2) ? fma(x - m.mean, rstd, bias)
+                                  : fma((x - m.mean) * rstd, parameter(row, 2), bias);
   return {y, m.mean, rstd};
 }
 
