@@ -1,13 +1,22 @@
-"""Looking into what was compiled: the fusions of a trace, scripts that repeat one by itself, and
-which one is at fault."""
+"""Looking into what was compiled: the fusions of a trace, scripts that repeat one by itself,
+which one is at fault, and memory."""
 
 from fulgurite import _C
 from fulgurite._bisect import Bisection, bisect
 from fulgurite._C import UserError
 from fulgurite._fusions import fusions_of
+from fulgurite._memory import alloc_memory, measure
 from fulgurite._repro import repro_script
 
-__all__ = ["Bisection", "bisect", "get_fusion_repro", "get_fusions", "get_nvfuser_repro"]
+__all__ = [
+    "Bisection",
+    "bisect",
+    "get_alloc_memory",
+    "get_fusion_repro",
+    "get_fusions",
+    "get_nvfuser_repro",
+    "measure_memory",
+]
 
 
 def get_fusions(trace):
@@ -36,6 +45,26 @@ def get_fusion_repro(trace, name, *, values=False):
 
 
 get_nvfuser_repro = get_fusion_repro
+
+
+def get_alloc_memory(trace):
+    """(peak, {what: bytes}) of a trace as executed: the most bytes of tensors at once, and what its
+    arguments, each call ("aten::mm t4") and each value freed ("del t3", negative) add to them.
+
+    trace.memory() says more, and prints as a listing.
+    """
+    return alloc_memory(_checked(trace))
+
+
+def measure_memory(function, *args, **kwargs):
+    """Calls function(*args, **kwargs) and measures the memory of the tensors that it makes, as
+    torch's allocators report it: an object with `peak`, the most bytes at once, and `result`, those
+    that are left with what it returns. What existed before counts neither way.
+
+    What other threads make, and what libraries such as oneDNN take for themselves, is not seen.
+    Raises UserError where a profiler runs in this thread.
+    """
+    return measure(function, args, kwargs)
 
 
 def _checked(trace):

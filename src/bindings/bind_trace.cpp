@@ -222,6 +222,12 @@ void bind_trace_class(nb::module_& m) {
       .def(
           "difference", [](const Trace& a, const Trace& b) { return difference(a, b); },
           "'' when both are the same program, otherwise what differs first")
+      .def(
+          "memory",
+          [](nb::handle self) {
+            return nb::object(nb::module_::import_("fulgurite._memory").attr("memory_of")(self));
+          },
+          "How many bytes of tensors a run needs, call by call; print it for a listing.")
       .def("verify", [](const Trace& t) { verify(t, t.provenance); })
       .def("rewrite", &in_pointer<&rewrite, nb::callable>, nb::arg("rule"),
            "Run again: rule(call, *arguments) gives what takes the place of each call's results, "

@@ -36,6 +36,10 @@ struct MetaRule {
 // none.
 using Parts = std::vector<Call> (*)(Trace& trace, const Call& call);
 
+// Bytes that ATen's kernel takes on top of the results of `call` and gives back before it returns:
+// the most at once, estimated from what was measured with torch 2.13.
+using Scratch = int64_t (*)(const Trace& trace, const Call& call);
+
 // Which arguments are what, of an operator that multiplies rows with a matrix; -1: there is none.
 struct ProductOperands {
   int32_t input = -1, weight = -1;
@@ -70,6 +74,7 @@ struct OpRecord {
   DrawRule draw{};            // what it computes of random numbers for each element
   MetaRule meta{};            // where torch's own meta kernel is in Python
   ProductOperands product{};
+  Scratch scratch = nullptr;  // null: next to nothing
   // Nanoseconds that ATen's kernel takes for an element of f32, where it is slower than what it
   // computes lets expect; measured by bench.costs.
   float aten_each = 0;

@@ -5,6 +5,7 @@
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include "base/error.h"
@@ -134,6 +135,8 @@ class Differentiated::Node final : public torch::autograd::Node {
     for (size_t i = 0; i < gradients.size(); ++i)
       if (gradients[i].defined())
         given.push_back(laid_out_as(program_->incoming_[given.size()], std::move(gradients[i])));
+    // If not, the plan frees what it needs no more, as the nodes of eager do.
+    const bool keeps = torch::autograd::get_current_graph_task_keep_graph();
     size_t made = 0, outputs = 0;
     for (const Source& source : program_->saved_) switch (source.kind) {
         case Source::Kind::Input:
@@ -143,12 +146,16 @@ class Differentiated::Node final : public torch::autograd::Node {
           given.push_back(inputs_[source.index].tensor);
           break;
         case Source::Kind::Output:
-          given.push_back(outputs_[outputs++].unpack(getptr()));
+          given.push_back(outputs_[outputs].unpack(getptr()));
+          if (!keeps) outputs_[outputs].reset_data();
+          ++outputs;
           break;
         case Source::Kind::Made:
-          given.push_back(made_[made++]);
+          given.push_back(keeps ? made_[made] : std::move(made_[made]));
+          ++made;
           break;
       }
+    is_complete_ = keeps;
     variable_list results(program_->leaves_.size());
     std::vector<at::Tensor> found = program_->backward_.run(std::move(given));
     for (size_t i = 0; i < found.size(); ++i)

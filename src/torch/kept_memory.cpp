@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +11,8 @@
 #include <unordered_map>
 
 #include <c10/core/CPUAllocator.h>
+
+#include "torch/memory_limit.h"
 
 namespace fulgurite {
 namespace {
@@ -47,7 +48,7 @@ Block map(size_t bytes) {
 }
 
 int64_t most_kept() {
-  static const int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE) / 8;
+  static const int64_t bytes = memory_limit() / 8;
   return bytes;
 }
 
@@ -61,16 +62,19 @@ class Keeper {
   }
 
   void give_back(void* data) {
+    Block block{data, bytes_of(data)};
+    // The system may take the pages where it is short of memory; until then they are here to be
+    // written again.
+    madvise(block.data, block.bytes, MADV_FREE);
     std::lock_guard lock(mutex_);
-    const auto used = in_use_.find(data);
-    const Block block{data, used->second, Clock::now()};
-    in_use_.erase(used);
+    block.freed = Clock::now();
+    in_use_.erase(data);
     const auto bytes = static_cast<int64_t>(block.bytes);
     totals_.in_use -= bytes;
     totals_.kept += bytes;
     kept_.push_back(block);
     drop_idle();
-    while (totals_.kept > std::min(most_kept(), totals_.peak)) drop_oldest();
+    while (totals_.kept > bound()) drop_oldest();
   }
 
   int64_t release() {
@@ -82,12 +86,19 @@ class Keeper {
 
   KeptMemory totals() {
     std::lock_guard lock(mutex_);
-    return totals_;
+    KeptMemory now = totals_;
+    now.bound = bound();
+    return now;
   }
 
   std::mutex& mutex() { return mutex_; }
 
  private:
+  size_t bytes_of(void* data) {
+    std::lock_guard lock(mutex_);
+    return in_use_.at(data);
+  }
+
   Block found(size_t wanted) {
     const size_t bytes = (wanted + kHugePage - 1) / kHugePage * kHugePage;
     {
@@ -110,6 +121,8 @@ class Keeper {
     }
     return mapped(bytes);
   }
+
+  int64_t bound() const { return std::min(most_kept(), totals_.peak); }
 
   // Without what is kept, if there is no room beside it.
   Block mapped(size_t bytes) {

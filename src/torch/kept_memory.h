@@ -6,8 +6,10 @@
 // result of about the size, on huge pages where the system has them.
 //
 // What is kept and not in use is never more than what was in use at once (so that a process is no
-// larger than twice its results), nor than an eighth of the machine's memory; a block that nobody
-// wanted for ten seconds goes back to the system with the next large result that is made or freed.
+// larger than twice its results), nor than an eighth of the memory that the process may use (of the
+// machine, or of its control group); a block that nobody wanted for ten seconds goes back to the
+// system with the next large result that is made or freed. A system that is short of memory takes
+// what is kept at any time (MADV_FREE).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +23,7 @@ constexpr int64_t kBytesOfKept = int64_t{32} << 20;  // the least
 struct KeptMemory {
   int64_t in_use = 0, kept = 0;    // bytes
   int64_t peak = 0;                // the most that was in use at once
+  int64_t bound = 0;               // bytes that may be kept now
   int64_t mapped = 0, reused = 0;  // how often a block came from the system, or had been kept
 };
 KeptMemory kept_memory();

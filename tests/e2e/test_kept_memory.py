@@ -1,6 +1,9 @@
 """The memory of large results is kept for the next ones, and nobody notices."""
 
+import gc
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -119,6 +122,115 @@ def test_many_threads_make_and_free_results():
     for t in threads:
         t.join()
     assert not failures
+
+
+def test_a_result_that_is_freed_in_another_thread_is_used_again(compiled):
+    x = torch.rand(LARGE)
+    results = [compiled(x)]
+    address = results[0].data_ptr()
+    thread = threading.Thread(target=results.clear)
+    thread.start()
+    thread.join()
+    assert compiled(x).data_ptr() == address
+
+
+def test_results_outlive_the_compiled_function():
+    compiled = fulgurite.jit(double)
+    result = compiled(torch.ones(LARGE))
+    del compiled
+    gc.collect()
+    fulgurite.empty_cache()
+    others = [fulgurite.jit(double)(torch.zeros(LARGE)) for _ in range(2)]
+    assert bool((result == 3).all()) and bool((others[1] == 1).all())
+
+
+def test_an_array_of_numpy_shares_its_memory_and_keeps_it(compiled):
+    result = compiled(torch.ones(LARGE))
+    array = result.numpy()
+    again = torch.from_numpy(array)
+    again[0] = 7
+    assert result[0] == 7
+    del result, again
+    compiled(torch.zeros(LARGE))
+    assert array[0] == 7 and array[1] == 3
+
+
+def test_results_are_sent_to_other_processes(tmp_path):
+    script = """
+import torch, torch.multiprocessing as mp, fulgurite
+
+def child(queue, back):
+    there = queue.get()
+    back.put(bool((there == 3).all()))
+    there.fill_(5)
+    back.put(True)
+
+if __name__ == "__main__":
+    compiled = fulgurite.jit(lambda x: x * 2 + 1)
+    context = mp.get_context("spawn")
+    queue, back = context.Queue(), context.Queue()
+    process = context.Process(target=child, args=(queue, back))
+    process.start()
+    result = compiled(torch.ones(9 << 20))
+    queue.put(result)
+    print(back.get(timeout=120), back.get(timeout=120), bool((result == 5).all()))
+    process.join()
+"""
+    path = tmp_path / "send.py"
+    path.write_text(script)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True"] * 3, done.stderr
+
+
+def test_what_is_kept_is_the_systems_to_take():
+    """Pages of kept blocks are marked as free for a system that needs them."""
+    script = """
+import torch, fulgurite
+compiled = fulgurite.jit(lambda x: x * 2 + 1)
+x = torch.ones(9 << 20)
+compiled(x)
+
+def lazily_free():
+    lines = open("/proc/self/smaps_rollup").read().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("LazyFree:"))
+
+kept = lazily_free()
+result = compiled(x)  # its pages are in use again
+print(kept >= 36 << 10, lazily_free() < 1 << 10, bool((result == 3).all()))
+"""
+    done = run_code(script)
+    assert done.stdout.split() == ["True"] * 3, done.stderr
+
+
+def test_ten_thousand_calls_of_changing_shapes_leave_little_behind():
+    script = """
+import random, resource, torch, fulgurite
+torch.set_num_threads(1)
+random.seed(0)
+compiled = fulgurite.jit(lambda x: x * 2 + 1)
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+
+memory = torch.zeros(12 << 20)  # arguments are views of it
+sizes = [random.randrange(1, 1 << 16) for _ in range(390)]
+sizes += [random.randrange(8 << 20, 12 << 20) for _ in range(10)]
+x = compiled(memory)
+del x
+before, most, right = resident(), 0, True
+for i in range(10_000):
+    size = random.choice(sizes)
+    result = compiled(memory[:size])
+    right &= bool(result[-1] == 1)
+    del result
+    if i % 100 == 0:
+        most = max(most, resident())
+stats = fulgurite.memory_stats()
+print(right, stats["kept"] <= stats["bound"] <= 64 << 20, most - before < 160 << 20)
+print((most - before) >> 20, "MiB", stats)
+"""
+    done = run_code(script)
+    assert done.stdout.split()[:3] == ["True"] * 3, done.stdout + done.stderr
 
 
 def test_forked_children_have_their_own():

@@ -105,29 +105,6 @@ at::Tensor result(const RegionKernel& kernel, size_t output, const at::Tensor& t
   return new_tensor(kernel.outputs[output]);
 }
 
-bool have_one_layout(const TensorType& a, const TensorType& b) {
-  return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && a.conj == b.conj &&
-         a.neg == b.neg;
-}
-
-// A row is read again after results of it were written, and all inputs after a check has failed.
-void find_written_over(RegionKernel& kernel) {
-  const LoopProgram& program = kernel.program;
-  kernel.written_over.resize(kernel.outputs.size());
-  if (program.reduced || !program.statements.checks.empty()) return;
-  for (const Store& store : program.stores) {
-    const size_t output = store.access.buffer - program.inputs;
-    for (int32_t i = 0; i < program.first_drawn(); ++i) {
-      bool fits = have_one_layout(kernel.inputs[i], kernel.outputs[output]);
-      for (const Access& load : program.loads)
-        if (load.buffer == i)
-          fits &= load.strides == store.access.strides && load.offset == store.access.offset &&
-                  !load.by_lane;
-      if (fits) kernel.written_over[output].push_back(i);
-    }
-  }
-}
-
 std::shared_ptr<RegionKernel> without_code(const Trace& trace, const Call& region) {
   std::vector<ValueId> inputs, outputs;
   for_each_value(region.args, [&](ValueId id) { inputs.push_back(id); });
@@ -144,7 +121,7 @@ std::shared_ptr<RegionKernel> without_code(const Trace& trace, const Call& regio
   result->layout = layout_of(result->program, cache_bytes());
   for (ValueId id : inputs) result->inputs.push_back(type_of(trace, id));
   for (ValueId id : outputs) result->outputs.push_back(type_of(trace, id));
-  find_written_over(*result);
+  result->written_over = written_over(result->program, result->inputs, result->outputs);
   if (!result->program.drawn.empty()) result->draws = draw_kernel();
   result->draws_in_blocks = draws_in_blocks(result->program);
   return result;

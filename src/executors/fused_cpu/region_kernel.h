@@ -11,6 +11,7 @@
 #include "codegen/jit/compile.h"
 #include "codegen/loops/bind.h"
 #include "codegen/loops/loop_program.h"
+#include "executors/fused_cpu/region_memory.h"
 #include "executors/fused_cpu/replaced_kernel.h"
 #include "ir/executor.h"
 
@@ -26,9 +27,7 @@ struct RegionKernel {
   int64_t bytes = 0;             // that a run reads and writes
   KernelPointer draws;           // makes random words; null where none are drawn
   bool draws_in_blocks = false;  // a few places at a time
-  // Of each output: inputs of its type that are read at the very places where it is written, and so
-  // may be written over.
-  std::vector<c10::SmallVector<int32_t, 2>> written_over;
+  WrittenOver written_over;
 
   const Kernel& used() const {
     const Kernel* other = replaced.get();

@@ -1,5 +1,6 @@
 // Attention.
 #include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
 
 #include "ops/catalogue/families.h"
 #include "ops/meta/tensors.h"
@@ -59,6 +60,18 @@ std::tuple<Tensor, Tensor, Tensor> flash_cpu_backward(const Tensor& grad, const 
           swapped(value.sizes(), value.scalar_type())};
 }
 
+// Of each thread: scores of a block of queries with a block of keys, a maximum and a sum for each
+// query, and its results so far.
+int64_t scratch_of_flash_cpu(const Trace& trace, const Call& call) {
+  const TensorType& query = type_of(trace, call.args[0].values[0]);
+  const TensorType& key = type_of(trace, call.args[1].values[0]);
+  const int64_t rows = query.sizes[2];
+  const int64_t queries = std::min<int64_t>(rows >= 768 ? 256 : rows >= 192 ? 64 : 32, rows);
+  const int64_t keys = std::min<int64_t>(512, key.sizes[2]);
+  const auto each = static_cast<int64_t>(c10::elementSize(at::toOpMathType(query.dtype)));
+  return at::get_num_threads() * each * queries * (keys + 2 + query.sizes[3]);
+}
+
 constexpr std::array<const char*, 2> dropout_p{"dropout_p"};
 
 constexpr auto records = checked(std::to_array<OpRecord>({
@@ -71,7 +84,8 @@ constexpr auto records = checked(std::to_array<OpRecord>({
     {.op = "_scaled_dot_product_flash_attention_for_cpu",
      .doc = "the same block by block; also gives log(sum(exp))",
      .draws_when = dropout_p,
-     .meta = rule<&flash_cpu>},
+     .meta = rule<&flash_cpu>,
+     .scratch = &scratch_of_flash_cpu},
     {.op = "_scaled_dot_product_flash_attention_for_cpu_backward",
      .doc = "the gradients of the same",
      .meta = rule<&flash_cpu_backward>},

@@ -177,11 +177,119 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, cons
   return result;
 }
 
+// Copies that a convolution makes of its operands: oneDNN's in blocks of 16 channels, as its
+// kernels for AVX-512 take them, and those of ATen's own loops as columns, an image after the
+// other.
+class Copies {
+ public:
+  // `first`: the place of the input among the arguments.
+  Copies(const Trace& trace, const Call& call, size_t first) {
+    const auto tensor = [&](size_t i) {
+      if (call.args[i].kind != Arg::Kind::Value || call.args[i].values[0] == kNoValue)
+        return Tensor();
+      const TensorType& type = type_of(trace, call.args[i].values[0]);
+      return at::empty_strided(type.sizes, type.strides,
+                               at::TensorOptions(at::kMeta).dtype(type.dtype));
+    };
+    const auto numbers = [&](size_t i) { return call.args[i].constant.toIntVector(); };
+    input_ = tensor(first);
+    weight_ = tensor(first + 1);
+    const bool transposed = call.args[first + 6].constant.toBool();
+    c_ = parameters(weight_, numbers(first + 3), numbers(first + 4), numbers(first + 5), transposed,
+                    numbers(first + 7), call.args[first + 8].constant.toInt());
+    choice_ = choose(input_, weight_, {}, c_, {});
+    sizes_ = output_sizes(input_, weight_, c_);
+  }
+
+  int64_t forward() const {
+    switch (choice_.backend) {
+      case ConvBackend::Mkldnn:
+        if (is_product()) return 0;
+        if (choice_.format != MemoryFormat::Contiguous) return weight();
+        return std::max(input() + weight() + output() - plain_output(), output());
+      case ConvBackend::MkldnnTranspose:
+        return 2 * plain_output();
+      default:
+        return columns();
+    }
+  }
+
+  int64_t backward(bool gives_input) const {
+    const auto plain = static_cast<int64_t>(weight_.nbytes());
+    switch (choice_.backend) {
+      case ConvBackend::Mkldnn:
+        if (is_product()) return 0;
+        if (choice_.format != MemoryFormat::Contiguous) return 2 * plain;
+        return std::max(input() + output() + weight() - plain,
+                        gives_input ? blocked(input_.sizes(), 1) : 0);
+      case ConvBackend::MkldnnTranspose:
+        return static_cast<int64_t>(input_.nbytes()) + plain_output();
+      default:
+        return columns();
+    }
+  }
+
+ private:
+  static constexpr int64_t kBlock = 16, kFewChannels = 3;  // which oneDNN takes as they are
+
+  // A matrix product, on the operands as they are.
+  bool is_product() const {
+    const auto all = [](IntArrayRef numbers, int64_t n) {
+      return std::ranges::all_of(numbers, [&](int64_t i) { return i == n; });
+    };
+    return all(weight_.sizes().slice(2), 1) && all(c_.stride, 1) && all(c_.padding, 0);
+  }
+
+  int64_t each() const { return static_cast<int64_t>(weight_.element_size()); }
+  int64_t padded(int64_t channels) const {
+    return c_.groups > 1 ? channels : (channels + kBlock - 1) / kBlock * kBlock;
+  }
+  bool has_few_channels() const { return input_.size(1) <= kFewChannels; }
+
+  // With blocks in the dimension of the channels.
+  int64_t blocked(IntArrayRef sizes, size_t dimension) const {
+    int64_t count = padded(sizes[dimension]);
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (d != dimension) count *= sizes[d];
+    return count * each();
+  }
+  int64_t input() const { return has_few_channels() ? 0 : blocked(input_.sizes(), 1); }
+  int64_t output() const { return blocked(sizes_, 1); }
+  int64_t weight() const {
+    const int64_t bytes = blocked(weight_.sizes(), 0);
+    return has_few_channels() ? bytes : bytes / weight_.size(1) * padded(weight_.size(1));
+  }
+  int64_t plain_output() const { return c10::multiply_integers(sizes_) * each(); }
+
+  int64_t columns() const {
+    if (is_product() || c_.transposed) return 0;
+    const int64_t places = c10::multiply_integers(sizes_) / std::max<int64_t>(1, sizes_[1]);
+    return places * input_.size(1) * c10::multiply_integers(weight_.sizes().slice(2)) * each();
+  }
+
+  Tensor input_, weight_;
+  Convolution c_;
+  Choice choice_;
+  std::vector<int64_t> sizes_;
+};
+
+int64_t scratch_of_convolution(const Trace& trace, const Call& call) {
+  return Copies(trace, call, 0).forward();
+}
+
+int64_t scratch_of_backward(const Trace& trace, const Call& call) {
+  return Copies(trace, call, 1).backward(call.args[10].constant.toBoolList()[0]);
+}
+
 constexpr auto records = checked(std::to_array<OpRecord>({
-    {.op = "convolution", .doc = "convolution in 1 to 3 dimensions", .meta = rule<&convolution>},
+    {.op = "convolution",
+     .doc = "convolution in 1 to 3 dimensions",
+     .meta = rule<&convolution>,
+     .scratch = &scratch_of_convolution},
     {.op = "convolution_backward",
      .doc = "the gradients of convolution",
-     .meta = rule<&convolution_backward>},
+     .meta = rule<&convolution_backward>,
+     .scratch = &scratch_of_backward},
 }));
 
 }  // namespace

@@ -1,0 +1,52 @@
+#include "torch/measured_memory.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_set>
+
+#include <c10/core/Allocator.h>
+
+#include "base/error.h"
+
+namespace fulgurite {
+
+class MeasuredMemory::Reporter final : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void* block, int64_t bytes, size_t, size_t, c10::Device device) override {
+    if (!device.is_cpu()) return;
+    const std::lock_guard lock(mutex_);
+    // What an earlier measurement saw made is reported when it is freed.
+    if (bytes > 0 ? !blocks_.insert(block).second : blocks_.erase(block) == 0) return;
+    live_ += bytes;
+    peak_ = std::max(peak_, live_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  int64_t peak() const {
+    const std::lock_guard lock(mutex_);
+    return peak_;
+  }
+  int64_t live() const {
+    const std::lock_guard lock(mutex_);
+    return live_;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // threads of torch inherit what the one that starts them has
+  std::unordered_set<const void*> blocks_;
+  int64_t live_ = 0, peak_ = 0;
+};
+
+MeasuredMemory::MeasuredMemory() : reporter_(std::make_shared<Reporter>()) {
+  const auto kind = c10::DebugInfoKind::PROFILER_STATE;
+  if (c10::ThreadLocalDebugInfo::get(kind))
+    user_error("memory cannot be measured while a profiler runs in this thread");
+  guard_.emplace(kind, reporter_);
+}
+
+MeasuredMemory::~MeasuredMemory() = default;
+
+int64_t MeasuredMemory::peak() const { return reporter_->peak(); }
+int64_t MeasuredMemory::live() const { return reporter_->live(); }
+
+}  // namespace fulgurite
