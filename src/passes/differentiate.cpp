@@ -136,8 +136,8 @@ struct Recorded {
 
 class Differentiation {
  public:
-  Differentiation(const Trace& trace, const std::vector<bool>& given)
-      : old_(trace), successor_(trace), env_(trace.values.size()) {
+  Differentiation(const Trace& trace, const std::vector<bool>& given, const AutocastState& autocast)
+      : old_(trace), autocast_(autocast), successor_(trace), env_(trace.values.size()) {
     for (size_t i = 0; i < given.size(); ++i)
       if (given[i]) joint_.differentiated.push_back(i);
   }
@@ -205,6 +205,7 @@ class Differentiation {
     }
     find_within(outputs);
     Tensors made;
+    const AutocastState::Scope autocast(autocast_);
     without_language_lock([&] {
       made = torch::autograd::grad(differentiated, leaves, gradients_, /*retain_graph=*/false,
                                    /*create_graph=*/false, /*allow_unused=*/true);
@@ -253,6 +254,7 @@ class Differentiation {
   }
 
   const Trace& old_;
+  const AutocastState autocast_;
   Successor successor_;
   Joint joint_;
   Tensors env_;  // by value of the old trace
@@ -294,11 +296,12 @@ std::vector<bool> differentiable_outputs(const Trace& trace) {
   return all;
 }
 
-Joint differentiate(const Trace& trace, const std::vector<bool>& given) {
+Joint differentiate(const Trace& trace, const std::vector<bool>& given,
+                    const AutocastState& autocast) {
   if (const std::string fault = fault_of(trace); !fault.empty()) throw Unsupported(fault);
   Joint joint;
   try {
-    joint = Differentiation(trace, given).run();
+    joint = Differentiation(trace, given, autocast).run();
   } catch (const InternalError&) {
     throw;
   } catch (const Unsupported&) {
