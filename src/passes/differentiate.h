@@ -30,8 +30,7 @@ std::vector<bool> differentiable_outputs(const Trace& trace);
 // the trace, and torch's autograd engine under `autocast`, on tensors that record. An input from
 // which none of these outputs comes has no gradient. Throws Unsupported, with the reason, for a
 // trace whose gradient cannot be given so: its outputs share memory, it writes to what has a
-// history, applies a torch.autograd.Function, changes geometries in place, or draws from a
-// generator of its own.
+// history, changes geometries in place, or draws from a generator of its own.
 Joint differentiate(const Trace& trace, const std::vector<bool>& given,
                     const AutocastState& autocast = {});
 

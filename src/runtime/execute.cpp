@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/custom_function.h"
 #include "runtime/instruction.h"
 #include "runtime/region_watch.h"
+#include "torch/custom_function.h"
 
 namespace fulgurite {
 namespace {
