@@ -54,9 +54,11 @@ class Record:
 @dataclasses.dataclass(frozen=True)
 class ExpectedGradients:
     """given: by output, whether a gradient is expected to come in; empty where that is not known.
+    autocast: that the backward pass ran under; 0: none.
     changes: how often that has been found to be otherwise."""
 
     given: list = dataclasses.field(default_factory=list)
+    autocast: int = 0
     changes: int = 0
 
 
@@ -140,6 +142,7 @@ def _compile(function, key, signature, args, kwargs):
         options.store_fusion_inputs,
         expected.changes <= _MOST_CHANGES,
         expected.given,
+        expected.autocast,
         _names.name_of(target),
     )
     if warning := _C.missing_compiler_warning():
@@ -198,10 +201,10 @@ def _note_gradients(function):
     known = function.state.gradients
     for entry in _C.entries(function):
         if entry.other_gradients is not None:
-            given, call_by_call = entry.other_gradients
+            given, call_by_call, autocast = entry.other_gradients
             before = known.get(len(given), ExpectedGradients())
             changes = _MOST_CHANGES + 1 if call_by_call else before.changes + 1
-            known[len(given)] = ExpectedGradients(given, changes)
+            known[len(given)] = ExpectedGradients(given, autocast, changes)
 
 
 def _eager_after(function, key, record, args, kwargs):

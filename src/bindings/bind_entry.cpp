@@ -122,10 +122,10 @@ void bind_entry(nb::module_& m) {
           [](const Entry& e) -> nb::object {
             const auto others = e.other_gradients();
             if (!others) return nb::none();
-            return nb::make_tuple(others->given, others->by_calls_alone);
+            return nb::make_tuple(others->given, others->by_calls_alone, others->autocast.word());
           },
-          "(whether one came in, by output; whether no backward trace can serve such calls), or "
-          "None.")
+          "(whether one came in, by output; whether no backward trace can serve such calls; the "
+          "autocast that the backward pass ran under), or None.")
       .def("replace", &Entry::replace, nb::arg("program").none(),
            "Runs a Compiled of the same inputs and outputs from now on; None: the first one again.")
       .def_prop_ro(

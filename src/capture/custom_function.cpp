@@ -116,9 +116,7 @@ void CustomCall::end_forward(const std::vector<at::Tensor>& outputs,
     r.call.results.push_back(Arg::of(id));
     if (r.is_argument(id)) r.gradient.dirty.push_back(id);
     if (!output.requires_grad()) r.gradient.non_differentiable.push_back(id);
-    if (state.origin(id) == Origin::Input) continue;
-    state.trace.values[id].type.requires_grad = output.requires_grad();
-    state.set_origin(id, Origin::Result);
+    note_custom_result(output);
   }
   for (const at::Tensor& tensor : saved) r.gradient.saved.push_back(r.id_of(tensor));
   r.call.body = std::exchange(state.trace.calls, {});
@@ -171,6 +169,14 @@ void CustomCall::end_backward(const std::vector<at::Tensor>& results) {
   r.no_autocast.reset();
   r.state.any_layout = false;
   one.calls = std::exchange(r.state.trace.calls, {});
+}
+
+void note_custom_result(const at::Tensor& result) {
+  Tracer::State& state = *active_state();
+  const ValueId id = state.id_of(result);
+  if (state.origin(id) == Origin::Input) return;
+  state.trace.values[id].type.requires_grad = result.requires_grad();
+  state.set_origin(id, Origin::Result);
 }
 
 void CustomCall::finish() {

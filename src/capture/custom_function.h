@@ -45,4 +45,8 @@ class CustomCall {
   std::unique_ptr<Recorded> recorded_;
 };
 
+// While a trace with such a call is run again: its result has the history that it requires grad by,
+// though no operator gave it one.
+void note_custom_result(const at::Tensor& result);
+
 }  // namespace fulgurite

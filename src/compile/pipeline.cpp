@@ -186,7 +186,7 @@ void compile_differentiated(const Trace& captured, const CompileOptions& options
   forward.begin(captured);
   Joint joint;
   forward.step("Grad transform", true, [&](const Trace& t) {
-    joint = differentiate(t, gradients);
+    joint = differentiate(t, gradients, options.autocast);
     return joint.trace;
   });
   forward.run(kBeforeSplit, /*differentiated=*/true);
@@ -210,7 +210,7 @@ void compile_differentiated(const Trace& captured, const CompileOptions& options
   backward.begin(std::move(split_off));
   Plan first = finish(forward), second = finish(backward);
   result.differentiated = std::make_shared<const Differentiated>(
-      captured, joint, halves, std::move(first), std::move(second));
+      captured, joint, halves, std::move(first), std::move(second), options.autocast);
 }
 
 // Runs each call that it claims by a function that the user gave.

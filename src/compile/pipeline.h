@@ -31,6 +31,7 @@ struct CompileOptions {
   // for these outputs (empty: for a single number alone if there is one among them, else for all).
   bool differentiate = true;
   std::vector<bool> gradients;
+  AutocastState autocast;  // that the backward pass is expected to run under
 };
 
 struct Compiled {

@@ -8,9 +8,11 @@
 #include <torch/csrc/autograd/node.h>
 
 #include "base/error.h"
+#include "capture/custom_function.h"
 #include "capture/origins.h"
 #include "capture/replay.h"
 #include "capture/tracer.h"
+#include "ir/custom_call.h"
 #include "ir/layout.h"
 #include "ir/names.h"
 #include "ops/facts.h"
@@ -60,7 +62,6 @@ void find_writes(const Trace& trace, const std::vector<Call>& calls,
 std::string fault_of(const Trace& trace, const std::vector<Call>& calls,
                      const std::unordered_set<StorageId>& given) {
   for (const Call& call : calls) {
-    if (call.gradient) return fmt::format("{} has a backward of its own", call.op.name());
     if (!call.retyped.empty())
       return fmt::format("{} changes the geometry of a tensor in place", call.op.name());
     if (call.mode == GradMode::Inference) return "a part of it runs in inference mode";
@@ -77,6 +78,9 @@ std::string fault_of(const Trace& trace, const std::vector<Call>& calls,
             given.contains(type_of(trace, id).storage))
           return fmt::format("{} writes to an input that has, or gets, a history", call.op.name());
     if (std::string inner = fault_of(trace, call.body, given); !inner.empty()) return inner;
+    if (!call.gradient) continue;
+    for (const CustomGradient::Case& one : call.gradient->cases)
+      if (std::string inner = fault_of(trace, one.calls, given); !inner.empty()) return inner;
   }
   return "";
 }
@@ -136,8 +140,8 @@ struct Recorded {
 
 class Differentiation {
  public:
-  Differentiation(const Trace& trace, const std::vector<bool>& given)
-      : old_(trace), successor_(trace), env_(trace.values.size()) {
+  Differentiation(const Trace& trace, const std::vector<bool>& given, const AutocastState& autocast)
+      : old_(trace), autocast_(autocast), successor_(trace), env_(trace.values.size()) {
     for (size_t i = 0; i < given.size(); ++i)
       if (given[i]) joint_.differentiated.push_back(i);
   }
@@ -184,10 +188,33 @@ class Differentiation {
   void run_forward() {
     for (const Call& call : old_.calls) {
       recorded_.push_back({at::sequence_number::peek(), &call});
-      run_calls({&call, 1}, env_);
+      if (call.gradient)
+        run_custom(call);
+      else
+        run_calls({&call, 1}, env_);
       for_each_value(call.results, [&](ValueId id) { successor_.stands_for(id, env_[id]); });
     }
     forward_is_done_ = true;
+  }
+
+  // With its own backward: the halves are run when autograd asks for them.
+  void run_custom(const Call& call) {
+    const auto part = [this](const std::vector<Call>& calls, const std::vector<ValueId>& inputs,
+                             const std::vector<ValueId>& outputs) -> TensorProgram {
+      return [this, &calls, inputs, outputs](Tensors given) {
+        Tensors env(old_.values.size());
+        for (size_t i = 0; i < inputs.size(); ++i) env[inputs[i]] = std::move(given[i]);
+        run_calls(calls, env);
+        Tensors made;
+        for (ValueId id : outputs) made.push_back(id == kNoValue ? at::Tensor() : env[id]);
+        return made;
+      };
+    };
+    torch::jit::Stack stack;
+    for_each_value(call.args, [&](ValueId id) { stack.emplace_back(env_[id]); });
+    call_custom(custom_function(call, part), stack);
+    for (const c10::IValue& result : stack) note_custom_result(result.toTensor());
+    pop_results(call, stack, env_);
   }
 
   void run_backward(Tensors& outputs) {
@@ -205,6 +232,7 @@ class Differentiation {
     }
     find_within(outputs);
     Tensors made;
+    const AutocastState::Scope autocast(autocast_);
     without_language_lock([&] {
       made = torch::autograd::grad(differentiated, leaves, gradients_, /*retain_graph=*/false,
                                    /*create_graph=*/false, /*allow_unused=*/true);
@@ -253,6 +281,7 @@ class Differentiation {
   }
 
   const Trace& old_;
+  const AutocastState autocast_;
   Successor successor_;
   Joint joint_;
   Tensors env_;  // by value of the old trace
@@ -294,11 +323,12 @@ std::vector<bool> differentiable_outputs(const Trace& trace) {
   return all;
 }
 
-Joint differentiate(const Trace& trace, const std::vector<bool>& given) {
+Joint differentiate(const Trace& trace, const std::vector<bool>& given,
+                    const AutocastState& autocast) {
   if (const std::string fault = fault_of(trace); !fault.empty()) throw Unsupported(fault);
   Joint joint;
   try {
-    joint = Differentiation(trace, given).run();
+    joint = Differentiation(trace, given, autocast).run();
   } catch (const InternalError&) {
     throw;
   } catch (const Unsupported&) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/trace.h"
+#include "torch/autocast_state.h"
 
 namespace fulgurite {
 
@@ -26,10 +27,11 @@ struct Joint {
 std::vector<bool> differentiable_outputs(const Trace& trace);
 
 // The joint trace for gradients that come in for the outputs with `given`. It is made by running
-// the trace, and torch's autograd engine, on tensors that record. An input from which none of these
-// outputs comes has no gradient. Throws Unsupported, with the reason, for a trace whose gradient
-// cannot be given so: its outputs share memory, it writes to what has a history, applies a
-// torch.autograd.Function, changes geometries in place, or draws from a generator of its own.
-Joint differentiate(const Trace& trace, const std::vector<bool>& given);
+// the trace, and torch's autograd engine under `autocast`, on tensors that record. An input from
+// which none of these outputs comes has no gradient. Throws Unsupported, with the reason, for a
+// trace whose gradient cannot be given so: its outputs share memory, it writes to what has a
+// history, changes geometries in place, or draws from a generator of its own.
+Joint differentiate(const Trace& trace, const std::vector<bool>& given,
+                    const AutocastState& autocast = {});
 
 }  // namespace fulgurite

@@ -4,8 +4,8 @@
 
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include "base/error.h"
@@ -53,7 +53,7 @@ bool is_plain(const at::Tensor& tensor) {
           !tensor.key_set().has(c10::DispatchKey::Python));
 }
 
-at::Tensor laid_out_as(const TensorType& type, const at::Tensor& given) {
+at::Tensor laid_out_as(const TensorType& type, at::Tensor&& given) {
   const at::Tensor tensor = given.resolve_conj().resolve_neg();
   for (int64_t d = 0; d < tensor.dim(); ++d)
     if (type.sizes[d] > 1 && tensor.stride(d) != type.strides[d]) {
@@ -93,7 +93,8 @@ class Differentiated::Node final : public torch::autograd::Node {
 
   variable_list apply(variable_list&& gradients) override {
     const std::lock_guard lock(mutex_);
-    OtherGradients come{program_->outputs_of(gradients), at::GradMode::is_enabled()};
+    OtherGradients come{program_->outputs_of(gradients), AutocastState::now(),
+                        at::GradMode::is_enabled()};
     for (size_t i = 0; i < come.given.size(); ++i)
       if (released_ || (come.given[i] && freed_[i]))
         throw std::runtime_error(torch::autograd::ERR_BACKWARD_TWICE);
@@ -101,7 +102,8 @@ class Differentiated::Node final : public torch::autograd::Node {
     const bool plain = std::ranges::all_of(gradients, is_plain) &&
                        !functorch_active(dispatch_state()) &&
                        !dispatch_mode_active(dispatch_state());
-    if (plain && is_complete_ && !come.creates_graph && come.given == program_->given_)
+    if (plain && is_complete_ && !come.creates_graph && come.given == program_->given_ &&
+        come.autocast == program_->autocast_)
       return by_plan(std::move(gradients));
     const bool creates_graph = come.creates_graph;
     come.by_calls_alone = creates_graph || !is_complete_;
@@ -132,11 +134,10 @@ class Differentiated::Node final : public torch::autograd::Node {
  private:
   variable_list by_plan(variable_list gradients) {
     std::vector<at::Tensor> given;
-    for (size_t i = 0; i < gradients.size(); ++i)
-      if (gradients[i].defined())
-        given.push_back(laid_out_as(program_->incoming_[given.size()], std::move(gradients[i])));
-    // If not, the plan frees what it needs no more, as the nodes of eager do.
-    const bool keeps = torch::autograd::get_current_graph_task_keep_graph();
+    for (at::Tensor& gradient : gradients)
+      if (gradient.defined())
+        given.push_back(
+            laid_out_as(program_->incoming_[given.size()], std::exchange(gradient, {})));
     size_t made = 0, outputs = 0;
     for (const Source& source : program_->saved_) switch (source.kind) {
         case Source::Kind::Input:
@@ -146,21 +147,30 @@ class Differentiated::Node final : public torch::autograd::Node {
           given.push_back(inputs_[source.index].tensor);
           break;
         case Source::Kind::Output:
-          given.push_back(outputs_[outputs].unpack(getptr()));
-          if (!keeps) outputs_[outputs].reset_data();
-          ++outputs;
+          given.push_back(outputs_[outputs++].unpack(getptr()));
           break;
         case Source::Kind::Made:
-          given.push_back(keeps ? made_[made] : std::move(made_[made]));
-          ++made;
+          given.push_back(made_[made++]);
           break;
       }
-    is_complete_ = keeps;
+    if (!torch::autograd::get_current_graph_task_keep_graph()) let_go();
     variable_list results(program_->leaves_.size());
     std::vector<at::Tensor> found = program_->backward_.run(std::move(given));
     for (size_t i = 0; i < found.size(); ++i)
       results[program_->gradient_place_[i]] = std::move(found[i]);
     return results;
+  }
+
+  // What the plan frees as it goes along is freed then. Another loss may still need the inputs.
+  void let_go() {
+    made_.clear();
+    for (SavedVariable& output : outputs_) output.reset_data();
+    bool all = true;
+    for (size_t i : program_->with_history_) all &= program_->given_[i] || program_->within_[i];
+    if (!all) return;
+    released_ = true;
+    inputs_.clear();
+    copies_.clear();
   }
 
   variable_list call_by_call(const variable_list& gradients, bool creates_graph) {
@@ -211,10 +221,11 @@ class Differentiated::Node final : public torch::autograd::Node {
 };
 
 Differentiated::Differentiated(Trace captured, const Joint& joint, const Halves& halves,
-                               Plan forward, Plan backward)
+                               Plan forward, Plan backward, const AutocastState& autocast)
     : captured_(std::move(captured)),
       forward_(std::move(forward)),
       backward_(std::move(backward)),
+      autocast_(autocast),
       given_(captured_.outputs.size(), false) {
   for (size_t i : joint.differentiated) given_[i] = true;
   within_ = joint.within;

@@ -16,20 +16,22 @@ namespace fulgurite {
 // Gradients that came in as the backward plan is not made for.
 struct OtherGradients {
   std::vector<bool> given;     // by output
+  AutocastState autocast;      // that the backward pass ran under
   bool creates_graph = false;  // they are differentiated themselves
   // No backward plan can serve such calls.
   bool by_calls_alone = false;
 };
 
-// Where the backward plan is of no use (gradients come in for other outputs, or are to be
-// differentiated themselves), the calls of the captured trace run again under torch's autograd, on
-// the same inputs and with the same random numbers, and that graph gives the gradients.
+// Where the backward plan is of no use (gradients come in for other outputs, under another
+// autocast, or are to be differentiated themselves), the calls of the captured trace run again
+// under torch's autograd, on the same inputs and with the same random numbers, and that graph gives
+// the gradients.
 class Differentiated : public std::enable_shared_from_this<Differentiated> {
  public:
   // `captured`: the trace that `joint` was made from. `forward` and `backward`: plans of `halves`
-  // after all passes.
+  // after all passes. `autocast`: that `joint` was made for.
   Differentiated(Trace captured, const Joint& joint, const Halves& halves, Plan forward,
-                 Plan backward);
+                 Plan backward, const AutocastState& autocast = {});
 
   // As Plan::run, for the results that the captured trace has. They have a history, and versions of
   // what is saved are checked, as those of eager.
@@ -64,6 +66,7 @@ class Differentiated : public std::enable_shared_from_this<Differentiated> {
 
   const Trace captured_;
   const Plan forward_, backward_;
+  const AutocastState autocast_;
   std::vector<bool> given_;             // by output: a gradient comes in
   std::vector<TensorType> incoming_;    // of these, as the backward plan takes them
   std::vector<size_t> with_history_;    // outputs

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/custom_function.h"
 #include "runtime/instruction.h"
 #include "runtime/line_clock.h"
 #include "runtime/region_watch.h"
+#include "torch/custom_function.h"
 
 namespace fulgurite {
 namespace {

@@ -1,7 +1,6 @@
 #include "runtime/guard_key.h"
 
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
@@ -9,6 +8,8 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include "torch/autocast_state.h"
 
 namespace fulgurite {
 namespace {
@@ -21,16 +22,6 @@ uint64_t header(const at::TensorImpl& tensor) {
          static_cast<uint64_t>(tensor.dim()) << 24 |
          static_cast<uint64_t>(tensor.requires_grad()) << 40 |
          static_cast<uint64_t>(tensor.is_wrapped_number()) << 41;
-}
-
-uint64_t autocast_word() {
-  uint64_t word = 0;
-  for (auto device : {at::kCPU, at::kCUDA})
-    word =
-        word << 9 | (at::autocast::is_autocast_enabled(device)
-                         ? 0x100 | static_cast<uint64_t>(at::autocast::get_autocast_dtype(device))
-                         : 0);
-  return word;
 }
 
 uint64_t context_word() {
@@ -84,7 +75,7 @@ void append_aliasing(Key& key, c10::ArrayRef<const at::TensorImpl*> tensors) {
 
 void append_ambient(Key& key) {
   key.push_back(context_word());
-  key.push_back(autocast_word());
+  key.push_back(AutocastState::now().word());
 }
 
 uint64_t hash(const Key& key) { return XXH3_64bits(key.data(), key.size() * sizeof(uint64_t)); }

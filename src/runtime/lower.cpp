@@ -2,12 +2,12 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "ir/custom_call.h"
 #include "ir/number_argument.h"
 #include "ops/facts.h"
 #include "ops/named_ops.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
-#include "runtime/custom_function.h"
 #include "runtime/instruction.h"
 #include "runtime/targets.h"
 
@@ -81,7 +81,7 @@ class Lowering {
       }
     }
     instruction.dispatch = dispatch_of(call);
-    if (call.gradient) instruction.custom = custom_function(trace_, call);
+    if (call.gradient) instruction.custom = custom_function(call, programs());
     std::unordered_set<ValueId> moved;
     // Backwards, so that the last of several uses is the one that moves.
     for (size_t i = call.args.size(); i-- > 0;)
@@ -96,6 +96,14 @@ class Lowering {
     instruction.line = static_cast<int32_t>(out_.lines);
     out_.instructions.push_back(std::move(instruction));
     free_after(call, moved);
+  }
+
+  MakeProgram programs() const {
+    return [this](const std::vector<Call>& calls, const std::vector<ValueId>& inputs,
+                  const std::vector<ValueId>& outputs) -> TensorProgram {
+      const auto made = std::make_shared<const Lowered>(lower(trace_, calls, inputs, outputs));
+      return [made](std::vector<at::Tensor> given) { return execute(*made, std::move(given)); };
+    };
   }
 
   bool copies_target(const Call& call) const {

@@ -195,6 +195,43 @@ def test_running_statistics():
     assert all(map(close, norm.buffers(), twin.buffers()))
 
 
+@pytest.mark.parametrize("forward", [False, True])
+def test_backward_under_autocast(forward):
+    """What the backward pass computes is cast as well, as torch's engine does."""
+    weight = torch.nn.Parameter(torch.randn(16, 16))
+
+    def loss(x):
+        return ((x @ weight).relu() @ weight).square().mean()
+
+    compiled, x = fulgurite.jit(loss, verify=True), leaf(8, 16)
+    for under in [False, True, True, False, True]:
+        found = []
+        for f in (loss, compiled):
+            with torch.autocast("cpu", torch.bfloat16, enabled=forward):
+                result = f(x)
+            with torch.autocast("cpu", torch.bfloat16, enabled=under):
+                found.append(torch.autograd.grad(result, [x, weight]))
+        for wanted, given in zip(*found, strict=True):
+            tolerances = (2e-2, 1e-3) if under or forward else (1e-5, 1e-6)
+            assert torch.allclose(wanted, given, *tolerances)
+    assert fulgurite.cache_misses(compiled) <= 5
+
+
+def test_what_is_compiled_after_a_backward_pass_under_autocast():
+    compiled, x = fulgurite.jit(lambda x, w: (x @ w).sum()), leaf(4, 4)
+    for _ in range(2):
+        with torch.autocast("cpu", torch.bfloat16):
+            compiled(x, torch.ones(4, 4)).backward()
+    assert "bf16" in fulgurite.last_backward_traces(compiled)[-1].text()
+    compiled = fulgurite.jit(lambda x, w: (x @ w).sum())
+    with torch.autocast("cpu", torch.bfloat16, enabled=False):
+        result = compiled(x, torch.ones(4, 4))
+    with torch.autocast("cpu", torch.bfloat16):
+        result.backward()
+    compiled(x, torch.ones(4, 4))
+    assert "bf16" in fulgurite.last_backward_traces(compiled)[-1].text()
+
+
 def test_batched_gradients():
     def f(x):
         return x.sin() * x

@@ -1,13 +1,17 @@
-// A torch.autograd.Function that was captured: a node of autograd, made anew by each call.
+// A torch.autograd.Function whose two halves are programs on tensors: a node of autograd, made anew
+// by each call.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <ATen/core/stack.h>
 
-#include "runtime/instruction.h"
-
 namespace fulgurite {
+
+using TensorProgram = std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)>;
 
 // What the backward needs of the forward.
 struct Held {
@@ -19,22 +23,19 @@ struct CustomFunction {
   struct Case {
     std::vector<bool> given;  // by result
     std::vector<int> used;    // the results whose gradients come in, before what is held
-    Lowered program;          // the gradients of the inputs come out
+    TensorProgram program;    // the gradients of the inputs come out
   };
 
   std::string name;
   size_t inputs = 0;  // that are differentiable
   size_t results = 0;
-  Lowered forward;  // all arguments in; the results come out, then what is held
+  TensorProgram forward;  // all arguments in; the results come out, then what is held
   std::vector<Held> held;
   std::vector<int> dirty;               // arguments
   std::vector<int> non_differentiable;  // results
   bool zeros_for_none = true;
   std::vector<Case> cases;
 };
-
-// From a call that has a gradient.
-std::shared_ptr<const CustomFunction> custom_function(const Trace& trace, const Call& call);
 
 // Replaces the arguments on the stack, all tensors, by the results. Under grad mode they are
 // differentiated by the captured backward: once, as torch's once_differentiable has it.
