@@ -3,12 +3,14 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "runtime/custom_function.h"
 #include "runtime/instruction.h"
 #include "runtime/region_watch.h"
+#include "torch/kept_memory.h"
 
 namespace fulgurite {
 namespace {
@@ -147,6 +149,8 @@ bool is_copied(const Instruction& copy, Environment& env) {
 }
 
 void execute(const Instruction& instruction, Environment& env, torch::jit::Stack& stack) {
+  std::optional<KeepsLargeResults> keeps;
+  if (instruction.makes_large) keeps.emplace();
   const bool done = instruction.copies_target && is_copied(instruction, env);
   if (instruction.region)
     execute_region(instruction, env);
