@@ -82,11 +82,12 @@ nb::tuple measure(nb::callable function) {
 }  // namespace
 
 void bind_memory(nb::module_& m) {
-  m.def("memory_stats", &stats,
-        "Of the memory of large results (32 MiB and more) that kernels made, in bytes: in_use, by "
-        "tensors that are alive; kept, for the next ones; peak, the most that was in use at once; "
-        "bound, the most that may be kept now; and how often a block was mapped anew or reused. "
-        "packed: bytes of packed weights.");
+  m.def(
+      "memory_stats", &stats,
+      "Of the memory of large results (32 MiB and more) of compiled programs, in bytes: in_use, by "
+      "tensors that are alive; kept, for the next ones; peak, the most that was in use at once; "
+      "bound, the most that may be kept now; and how often a block was mapped anew or reused. "
+      "packed: bytes of packed weights.");
   m.def("memory_of", &memory_of, nb::arg("trace"),
         "What a run of the trace needs, in bytes, call by call.");
   m.def("measure_memory", &measure, nb::arg("function"),

@@ -12,6 +12,7 @@
 #include "runtime/line_clock.h"
 #include "runtime/region_watch.h"
 #include "torch/custom_function.h"
+#include "torch/kept_memory.h"
 
 namespace fulgurite {
 namespace {
@@ -165,6 +166,8 @@ bool is_copied(const Instruction& copy, Environment& env) {
 }
 
 void execute(const Instruction& instruction, Environment& env, torch::jit::Stack& stack) {
+  std::optional<KeepsLargeResults> keeps;
+  if (instruction.makes_large) keeps.emplace();
   const bool done = instruction.copies_target && is_copied(instruction, env);
   if (instruction.region)
     execute_region(instruction, env);

@@ -60,6 +60,7 @@ struct Instruction {
   c10::SmallVector<Slot, 4> targets;
   bool copies_target = false;       // of such a result, to where it may be already
   c10::SmallVector<Slot, 4> frees;  // beyond those moved into operands
+  bool makes_large = false;         // a result of a size that is kept for the next ones
   Dispatch dispatch = Dispatch::BelowAutograd;
   std::shared_ptr<const CustomFunction> custom;
   std::shared_ptr<const CompiledRegion> region;

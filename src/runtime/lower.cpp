@@ -10,6 +10,7 @@
 #include "passes/passes.h"
 #include "runtime/instruction.h"
 #include "runtime/targets.h"
+#include "torch/kept_memory.h"
 
 namespace fulgurite {
 namespace {
@@ -92,6 +93,7 @@ class Lowering {
       for (ValueId id : targets->second)
         instruction.targets.push_back(id == kNoValue ? kNoSlot : slot(id));
     instruction.copies_target = copies_target(call);
+    instruction.makes_large = makes_large(call);
     note_effects(call, !instruction.targets.empty());
     instruction.line = static_cast<int32_t>(out_.lines);
     out_.instructions.push_back(std::move(instruction));
@@ -115,6 +117,15 @@ class Lowering {
           return call.args[1].values == region->results[k].values;
       return false;
     });
+  }
+
+  bool makes_large(const Call& call) const {
+    bool large = false;
+    for_each_value(call.results, [&](ValueId id) {
+      const TensorType& type = type_of(trace_, id);
+      large |= type.device.is_cpu() && type.nbytes >= kBytesOfKept;
+    });
+    return large;
   }
 
   bool may_decline(const Call& region) const {

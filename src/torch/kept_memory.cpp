@@ -91,6 +91,11 @@ class Keeper {
     return now;
   }
 
+  bool has(void* data) {
+    std::lock_guard lock(mutex_);
+    return in_use_.contains(data);
+  }
+
   std::mutex& mutex() { return mutex_; }
 
  private:
@@ -187,7 +192,51 @@ class KeepingAllocator final : public c10::Allocator {
   }
 };
 
+thread_local bool keeps_large_results = false;
+
+class AllocatorBeforeTorchs final : public c10::Allocator {
+ public:
+  explicit AllocatorBeforeTorchs(c10::Allocator& inner) { inner_ = &inner; }
+
+  c10::DataPtr allocate(size_t bytes) override {
+    if (keeps_large_results && bytes >= static_cast<size_t>(kBytesOfKept))
+      return keeping_allocator().allocate(bytes);
+    return inner_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_raw; }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    inner_->copy_data(to, from, bytes);
+  }
+
+ private:
+  static void free_raw(void* data) {
+    if (keeper().has(data))
+      free_block(data);
+    else
+      inner_->raw_deallocate(data);
+  }
+
+  static c10::Allocator* inner_;
+};
+c10::Allocator* AllocatorBeforeTorchs::inner_ = nullptr;
+
+// An allocator that someone else put there with a higher priority stays, and ours is not asked.
+void put_before_torchs() {
+  static const bool done = [] {
+    c10::SetCPUAllocator(new AllocatorBeforeTorchs(*c10::GetCPUAllocator()));
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
 }  // namespace
+
+KeepsLargeResults::KeepsLargeResults() : before_(keeps_large_results) {
+  put_before_torchs();
+  keeps_large_results = true;
+}
+
+KeepsLargeResults::~KeepsLargeResults() { keeps_large_results = before_; }
 
 KeptMemory kept_memory() { return keeper().totals(); }
 int64_t release_kept_memory() { return keeper().release(); }

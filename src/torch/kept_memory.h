@@ -34,4 +34,17 @@ int64_t release_kept_memory();
 // Of blocks of at least kBytesOfKept. For any thread; survives a fork.
 c10::Allocator& keeping_allocator();
 
+// While one lives, what torch allocates in its thread for the CPU comes from there, if it is as
+// large. The first one puts an allocator before torch's, which does nothing else.
+class KeepsLargeResults {
+ public:
+  KeepsLargeResults();
+  ~KeepsLargeResults();
+  KeepsLargeResults(const KeepsLargeResults&) = delete;
+  KeepsLargeResults& operator=(const KeepsLargeResults&) = delete;
+
+ private:
+  const bool before_;
+};
+
 }  // namespace fulgurite

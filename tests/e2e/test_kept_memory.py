@@ -287,3 +287,70 @@ print(float(result.sum()) == result.numel(), fulgurite.memory_stats()["kept"])
 """
     done = run_code(script)
     assert done.stdout.split() == ["True", "0"], done.stderr
+
+
+def test_large_results_of_atens_kernels_are_kept_too():
+    fulgurite.empty_cache()
+    compiled = fulgurite.jit(lambda a: torch.mm(a, a.t()))
+    a = torch.rand(3100, 8)
+    before = fulgurite.memory_stats()
+    with torch.no_grad():
+        first = compiled(a)
+        address = first.data_ptr()
+        assert fulgurite.memory_stats()["in_use"] - before["in_use"] >= first.nbytes
+        del first
+        second = compiled(a)
+    assert second.data_ptr() == address
+    assert torch.equal(second, torch.mm(a, a.t()))
+    second.resize_(3200, 3200)
+    assert second[0, 0] == torch.mm(a, a.t())[0, 0]
+    del second
+    fulgurite.empty_cache()
+
+
+def test_what_eager_makes_is_not_kept():
+    compiled = fulgurite.jit(lambda a: torch.mm(a, a.t()))
+    a = torch.rand(3100, 8)
+    compiled(a)
+    before = fulgurite.memory_stats()
+    results = []
+    for work in (
+        lambda: torch.mm(a, a.t()),
+        lambda: torch.empty(LARGE),
+        lambda: a.expand(9, 3100, 8) * 1,
+    ):
+        results.append(work())
+        thread = threading.Thread(target=lambda work=work: results.append(work()))
+        thread.start()
+        thread.join()
+    assert fulgurite.memory_stats() == before
+
+
+def test_large_gradients_are_kept_and_accumulated():
+    weight = torch.nn.Parameter(torch.rand(3100, 3000))
+    x = torch.rand(2, 3000)
+    compiled = fulgurite.jit(lambda x: torch.nn.functional.linear(x, weight))
+    compiled(x).sum().backward()
+    first = weight.grad
+    assert torch.equal(first, x.sum(0).expand(3100, 3000)) or torch.allclose(
+        first, x.sum(0).expand(3100, 3000)
+    )
+    before = first.clone()
+    compiled(x).sum().backward()
+    assert torch.allclose(weight.grad, 2 * before)
+    weight.grad = None
+    del first
+    compiled(x).sum().backward()
+    assert torch.equal(weight.grad, before)
+
+
+def test_an_error_of_a_large_call_leaves_the_allocator_as_it_was():
+    compiled = fulgurite.jit(lambda a, i: a.index_select(0, i))
+    a, index = torch.rand(10, 1 << 20), torch.zeros(9, dtype=torch.int64)
+    compiled(a, index)
+    with pytest.raises(IndexError):
+        compiled(a, index + 10)
+    before = fulgurite.memory_stats()["in_use"]
+    kept = torch.empty(LARGE)
+    assert fulgurite.memory_stats()["in_use"] == before
+    del kept

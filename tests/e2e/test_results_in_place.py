@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import fulgurite
 
@@ -180,3 +181,113 @@ def test_bisect_runs_each_twice():
 
     found = fulgurite.examine.bisect(fulgurite.jit(program), *pair())
     assert "no fusion differs" in str(found)
+
+
+REGIONS = {
+    "other sizes": lambda x, y: F.gelu((x @ y).view(2, 32, 8, 8)) * 2,
+    "of a transposed product": lambda x, y: (x @ y).t().exp() + 1,
+    "softmax": lambda x, y: (x @ y).softmax(-1),
+    "softmax of a view": lambda x, y: (x @ y).view(8, 8, 64).softmax(-1),
+    "softmax over columns": lambda x, y: (x @ y).softmax(0),
+    "softmax over two dimensions": lambda x, y: (x @ y).view(8, 512).softmax(1).view(64, 64) * 2,
+    "log_softmax and its argument": lambda x, y: (lambda z: (z * 2, z.log_softmax(-1)))(x @ y),
+    "layer_norm": lambda x, y: F.layer_norm(x @ y, (64,)),
+    "layer_norm with a residual": lambda x, y: (lambda z: (z, F.layer_norm(z, (64,))))(
+        (x @ y) + (y @ x)
+    ),
+    "rms_norm": lambda x, y: F.rms_norm(x @ y, (64,)),
+    "group_norm": lambda x, y: F.group_norm((x @ y).view(4, 16, 8, 8), 4),
+    "batch_norm": lambda x, y: F.batch_norm((x @ y).view(4, 16, 8, 8), None, None, training=True),
+    "running sums": lambda x, y: (x @ y).cumsum(-1) * 0.5,
+    "running sums down": lambda x, y: (x @ y).cumsum(0) * 0.5,
+    "normalised": lambda x, y: (lambda z: z / z.abs().sum(-1, keepdim=True))(x @ y),
+    "normalised by what it was": lambda x, y: (lambda z: (z.exp(), z / z.exp().sum(-1, True)))(
+        x @ y
+    ),
+    "two of one": lambda x, y: (lambda z: (z + 1, z - 1))(x @ y),
+    "rows that are shifted": lambda x, y: (lambda z: z + z.roll(1, 0))(x @ y),
+    "rows with a row": lambda x, y: (lambda z: z + z[0])(x @ y),
+    "its transpose": lambda x, y: (lambda z: z + z.t())(x @ y),
+    "flipped rows": lambda x, y: (x @ y).flip(1).softmax(-1),
+    "half": lambda x, y: (lambda z: z[:, :32] * z[:, 32:])(x @ y),
+    "to bfloat16 and back": lambda x, y: ((x @ y).bfloat16() * 2).float().softmax(-1),
+    "dropped": lambda x, y: F.dropout((x @ y).softmax(-1), 0.5, True),
+    "centred twice": lambda x, y: (lambda z: (z - z.mean(-1, True)).softmax(-1))(x @ y),
+    "a column for all": lambda x, y: (lambda z: (z - z[:, :1]).softmax(-1))(x @ y),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", REGIONS)
+def test_results_over_arguments(name, threads):
+    program = REGIONS[name]
+    compiled = fulgurite.jit(program)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for size in (1.0, 3.0):
+            x, y = torch.randn(64, 64) * size, torch.randn(64, 64)
+            expected, found = [], []
+            with torch.no_grad():
+                for function, results in ((program, expected), (compiled, found)):
+                    torch.manual_seed(1)
+                    results.append(function(x, y))
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 17, 64, 100, 1000, 4099])
+@pytest.mark.parametrize("rows", [1, 2, 40])
+def test_rows_of_all_lengths_over_arguments(rows, columns):
+    """Rows that end within a vector, and the next ones that are read meanwhile."""
+    weight = torch.randn(columns)
+
+    def program(x, y):
+        z = x @ y
+        shifted = z + 1
+        return F.layer_norm(shifted, (columns,), weight), shifted
+
+    def soft(x, y):
+        return ((x @ y).view(1, rows, columns) * 3).softmax(-1)
+
+    x, y = torch.randn(rows, 8), torch.randn(8, columns)
+    with torch.no_grad():
+        for function in (program, soft):
+            torch.testing.assert_close(
+                fulgurite.jit(function)(x, y), function(x, y), rtol=1e-4, atol=1e-4
+            )
+
+
+def test_which_results_lie_over_arguments():
+    def reused(program):
+        compiled = fulgurite.jit(program)
+        with torch.no_grad():
+            compiled(torch.randn(64, 64), torch.randn(64, 64))
+        lines = fulgurite.last_traces(compiled)[-1].memory().lines
+        return sum(len(line.reused) for line in lines)
+
+    for name in ("other sizes", "softmax", "softmax of a view", "layer_norm", "normalised"):
+        assert reused(REGIONS[name]) == 1, name
+    assert reused(REGIONS["layer_norm with a residual"]) == 2
+    for name in ("rows that are shifted", "rows with a row", "its transpose", "half"):
+        assert reused(REGIONS[name]) == 0, name
+
+
+def test_views_and_saved_tensors_are_not_written_over():
+    def program(x, y):
+        z = (x @ y).view(8, 512)
+        return z.exp(), z[1], z.t()
+
+    compiled = fulgurite.jit(program)
+    x, y = torch.randn(64, 64), torch.randn(64, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x, y), program(x, y))
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+
+    def saved(x, y):
+        return F.gelu((x @ y).view(8, 512)).softmax(-1)
+
+    saved(a, y).pow(2).sum().backward()
+    fulgurite.jit(saved)(b, y).pow(2).sum().backward()
+    torch.testing.assert_close(a.grad, b.grad)

@@ -77,6 +77,7 @@ bool is_free(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&
          tensor.storage_offset() == 0 && tensor.storage().nbytes() == tensor.nbytes() &&
          !tensor.unsafeGetTensorImpl()->autograd_meta() &&
+         tensor.unsafeGetTensorImpl()->allow_tensor_metadata_change() &&
          tensor.is_inference() == c10::InferenceMode::is_enabled();
 }
 
@@ -99,10 +100,15 @@ bool can_be_written(const RegionKernel& kernel, size_t output, const at::Tensor&
 at::Tensor result(const RegionKernel& kernel, size_t output, const at::Tensor& target,
                   RegionInputs inputs) {
   if (target.defined() && can_be_written(kernel, output, target, inputs)) return target;
-  for (int32_t i : kernel.written_over[output])
-    if (inputs[i].last && inputs[i].tensor->defined() && is_free(*inputs[i].tensor))
-      return std::move(*inputs[i].tensor);
-  return new_tensor(kernel.outputs[output]);
+  const TensorType& type = kernel.outputs[output];
+  for (int32_t i : kernel.written_over[output]) {
+    if (!inputs[i].last || !inputs[i].tensor->defined() || !is_free(*inputs[i].tensor)) continue;
+    at::Tensor taken = std::move(*inputs[i].tensor);
+    if (!is_laid_out(taken, type))
+      taken.unsafeGetTensorImpl()->set_sizes_and_strides(type.sizes, type.strides);
+    return taken;
+  }
+  return new_tensor(type);
 }
 
 std::shared_ptr<RegionKernel> without_code(const Trace& trace, const Call& region) {

@@ -8,8 +8,8 @@
 
 namespace fulgurite {
 
-// Of each output: inputs of its type that are read at the very places where it is written, and so
-// may be written over.
+// Of each output: inputs that are read at the very places where it is written, and so may be
+// written over. They have its layout, or other sizes and strides that fill the same memory.
 using WrittenOver = std::vector<c10::SmallVector<int32_t, 2>>;
 WrittenOver written_over(const LoopProgram& program, const std::vector<TensorType>& inputs,
                          const std::vector<TensorType>& outputs);
