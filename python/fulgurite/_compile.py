@@ -28,10 +28,11 @@ class Record:
     traces: as captured first, as executed last; empty for an entry that runs eagerly.
     backward_traces: of the backward pass, as split off first, as executed last; where there are
       none, undifferentiated says why.
+    finish: of what torch's autograd sees after the forward pass of such a program; often nothing.
     reason: why such calls run eagerly; "" for a compiled entry.
     milliseconds: of "capture" and "compile".
-    replaced: the traces, backward traces, why there are none of those, and decisions of the
-      compilation where replace_trace has put others in their place, or None.
+    replaced: what was compiled (traces, backward traces, ...) where replace_trace has put another
+      program in its place, or None.
     python_state: guards on the state of Python, and effects on it.
     sketch, template, places: the call's arguments, its result and the containers among the
       arguments that it changes or gives back, for the printed prologue and epilogue.
@@ -40,6 +41,7 @@ class Record:
     signature: dict
     traces: list = dataclasses.field(default_factory=list)
     backward_traces: list = dataclasses.field(default_factory=list)
+    finish: list = dataclasses.field(default_factory=list)
     undifferentiated: str = ""
     decisions: list = dataclasses.field(default_factory=list)
     reason: str = ""
@@ -155,6 +157,7 @@ def _compile(function, key, signature, args, kwargs):
         signature,
         traces=series,
         backward_traces=backward,
+        finish=compiled.finish,
         undifferentiated=compiled.undifferentiated,
         decisions=compiled.decisions,
         milliseconds={
@@ -202,9 +205,10 @@ def _note_gradients(function):
     for entry in _C.entries(function):
         if entry.other_gradients is not None:
             given, call_by_call, autocast = entry.other_gradients
-            before = known.get(len(given), ExpectedGradients())
+            outputs = len(entry.record.traces[0].outputs)
+            before = known.get(outputs, ExpectedGradients())
             changes = _MOST_CHANGES + 1 if call_by_call else before.changes + 1
-            known[len(given)] = ExpectedGradients(given, autocast, changes)
+            known[outputs] = ExpectedGradients(given, autocast, changes)
 
 
 def _eager_after(function, key, record, args, kwargs):

@@ -21,7 +21,8 @@ class _Epilogue:
         self.tensors, self.containers, self.made = [], [], []
 
     def write(self):
-        outputs = self.record.traces[-1].outputs
+        traces = self.record.finish or self.record.traces
+        outputs = traces[-1].outputs[: len(self.record.traces[0].outputs)]
         self.tensors = [self.program.fresh(value.name) for value in outputs]
         places = _programs.containers_among_arguments(self.record)
         self.containers = [self.program.fresh(f"container_{number}") for number in places]

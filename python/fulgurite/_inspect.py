@@ -83,8 +83,12 @@ def last_prologue_traces(compiled):
 
 def last_epilogue_traces(compiled):
     """What the entry compiled last changes besides tensors, and the result that it builds: a
-    program of one form, "Epilogue"."""
-    return TraceSeries([epilogue(_last(compiled))])
+    program of one form, "Epilogue".
+
+    Before it, where there are such: the views and writes of a program with a backward pass that
+    torch's autograd sees ("Views and writes outside"), on its inputs and then its results."""
+    record = _last(compiled)
+    return TraceSeries([*record.finish, epilogue(record)])
 
 
 def cache_hits(compiled):

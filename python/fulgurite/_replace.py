@@ -7,6 +7,7 @@ from fulgurite._inspect import entry_of
 from fulgurite._module import function_of
 from fulgurite._transforms import with_text
 
+_OF_A_PROGRAM = ("traces", "backward_traces", "finish", "undifferentiated", "decisions")
 _TYPE = ("dtype", "device", "shape", "strides", "requires_grad")
 
 
@@ -52,6 +53,7 @@ def replace_trace(compiled, program, *, entry=None):
         place.replace(made)
         record.traces, record.backward_traces = made.series, made.backward
         record.undifferentiated, record.decisions = made.undifferentiated, made.decisions
+        record.finish = made.finish
         texts = function.state.replaced_texts
         remember_fusions(record.traces, _C.regions_of(made), texts)
         remember_fusions(record.backward_traces, _C.regions_of(made, True), texts)
@@ -64,14 +66,13 @@ def restore_trace(compiled, *, entry=None):
     with function_of(compiled).state.lock:
         if record.replaced is not None:
             place.replace(None)
-            record.traces, record.backward_traces, record.undifferentiated, record.decisions = (
-                record.replaced
-            )
+            for field, before in zip(_OF_A_PROGRAM, record.replaced, strict=True):
+                setattr(record, field, before)
             record.replaced = None
 
 
 def _programs_of(record):
-    return record.traces, record.backward_traces, record.undifferentiated, record.decisions
+    return tuple(getattr(record, field) for field in _OF_A_PROGRAM)
 
 
 def _as_trace(program, original):

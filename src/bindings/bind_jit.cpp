@@ -323,7 +323,8 @@ void bind_jit(nb::module_& m) {
   m.def("writes_inputs", &writes_inputs, nb::arg("trace"));
   m.def("uses_offsets", [](const Compiled& compiled) {
     return uses_offsets(compiled.series.back()) ||
-           (!compiled.backward.empty() && uses_offsets(compiled.backward.back()));
+           (!compiled.backward.empty() && uses_offsets(compiled.backward.back())) ||
+           (!compiled.finish.empty() && uses_offsets(compiled.finish.back()));
   });
 }
 

@@ -261,6 +261,7 @@ void bind_compiled(nb::module_& m) {
   nb::class_<Compiled>(m, "Compiled")
       .def_prop_ro("series", [traces](const Compiled& c) { return traces(c.series); })
       .def_prop_ro("backward", [traces](const Compiled& c) { return traces(c.backward); })
+      .def_prop_ro("finish", [traces](const Compiled& c) { return traces(c.finish); })
       .def_ro("undifferentiated", &Compiled::undifferentiated,
               "Why torch's own autograd sees each call of a program with results that have a "
               "history; '' where it does not.")

@@ -10,6 +10,7 @@
 #include "executors/onednn/onednn.h"
 #include "ir/print.h"
 #include "ir/verify.h"
+#include "passes/finish.h"
 #include "passes/passes.h"
 #include "passes/split.h"
 
@@ -150,6 +151,7 @@ class Runner {
   bool is_another_program_ = false;
 };
 
+constexpr const char* kFinish = "Views and writes outside";
 constexpr const char* kSplit = "Forward/backward split";
 
 // The outputs for which gradients are expected.
@@ -178,12 +180,18 @@ bool is_cheap(const Trace& trace, const Call& call, std::span<const Executor> ex
 }
 
 // Throws Unsupported where torch's own autograd has to see each call.
-void compile_differentiated(const Trace& captured, const CompileOptions& options,
-                            const Context& context, Compiled& result) {
-  const std::vector<bool> gradients = expected_gradients(captured, options);
-  if (!std::ranges::count(gradients, true)) throw Unsupported("no gradients come in");
+Compiled compile_differentiated(const Trace& captured, const CompileOptions& options,
+                                const std::vector<Executor>& executors, bool views_outside) {
+  Compiled result;
+  const Context context{executors, &result.decisions};
   Runner forward(result.series, options, context);
   forward.begin(captured);
+  Finished finished = finish_outside(captured, views_outside);
+  const bool has_finish = !finished.finish.calls.empty();
+  if (has_finish) forward.step(kFinish, true, [&](const Trace&) { return finished.core; });
+  const std::vector<bool> gradients = expected_gradients(finished.core, options);
+  if (!std::ranges::count(gradients, true))
+    throw Unsupported("what it returns are inputs and views of them");
   Joint joint;
   forward.step("Grad transform", true, [&](const Trace& t) {
     joint = differentiate(t, gradients, options.autocast);
@@ -209,8 +217,19 @@ void compile_differentiated(const Trace& captured, const CompileOptions& options
   Runner backward(result.backward, options, context);
   backward.begin(std::move(split_off));
   Plan first = finish(forward), second = finish(backward);
+  std::unique_ptr<const Plan> last;
+  if (has_finish) {
+    finished.finish.provenance = kFinish;
+    if (options.verify) verify(finished.finish, kFinish);
+    Runner runner(result.finish, options, context);
+    runner.begin(std::move(finished.finish));
+    runner.step("Delete Last Used", true, [](const Trace& t) { return delete_last_used(t); });
+    last = std::make_unique<const Plan>(runner.latest());
+  }
   result.differentiated = std::make_shared<const Differentiated>(
-      captured, joint, halves, std::move(first), std::move(second), options.autocast);
+      std::move(finished.core), joint, halves, std::move(first), std::move(second), std::move(last),
+      std::move(finished.written), options.autocast);
+  return result;
 }
 
 // Runs each call that it claims by a function that the user gave.
@@ -236,7 +255,6 @@ Compiled compile(Trace captured, const CompileOptions& options) {
   if (executors.empty()) executors = {fused_cpu_executor(), onednn_executor(), aten_executor()};
   std::string undifferentiated;
   if (has_history(captured)) {
-    Compiled result;
     if (!options.differentiate)
       undifferentiated = "gradients came in, or were asked for, in several ways";
     else if (!options.extra.empty())
@@ -247,8 +265,11 @@ Compiled compile(Trace captured, const CompileOptions& options) {
       try {
         std::vector<Executor> of_training = executors;
         std::erase_if(of_training, [](const Executor& e) { return e.keeps_weights; });
-        compile_differentiated(captured, options, {of_training, &result.decisions}, result);
-        return result;
+        try {
+          return compile_differentiated(captured, options, of_training, false);
+        } catch (const SharesSaved&) {
+          return compile_differentiated(captured, options, of_training, true);
+        }
       } catch (const Unsupported& reason) {
         undifferentiated = reason.what();
       }

@@ -43,6 +43,7 @@ struct Compiled {
   // Of a program whose results are differentiated.
   std::vector<Trace> backward;  // the series of the backward pass, as split off first
   std::shared_ptr<const Differentiated> differentiated;
+  std::vector<Trace> finish;     // what torch's autograd sees after the forward pass; none: nothing
   std::string undifferentiated;  // why there is none: torch's own autograd sees each call
 
   // As Plan::run.

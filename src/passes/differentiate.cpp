@@ -37,11 +37,6 @@ bool is_input(const Trace& trace, ValueId id) {
   return std::ranges::find(trace.inputs, id, &Input::id) != trace.inputs.end();
 }
 
-bool declares_write(const Call& call, int argument) {
-  const auto* alias = call.op.aten->schema().arguments()[argument].alias_info();
-  return alias && alias->isWrite();
-}
-
 // Storages that `calls` write to as their schemas say; the others that they write to in `hidden`.
 void find_writes(const Trace& trace, const std::vector<Call>& calls,
                  std::unordered_set<StorageId>& declared, std::unordered_set<StorageId>& hidden) {
@@ -313,6 +308,11 @@ void leave_autograd(Trace& trace) {
 }
 
 }  // namespace
+
+bool declares_write(const Call& call, int argument) {
+  const auto* alias = call.op.aten->schema().arguments()[argument].alias_info();
+  return alias && alias->isWrite();
+}
 
 std::vector<bool> differentiable_outputs(const Trace& trace) {
   std::vector<bool> all;

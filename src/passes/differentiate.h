@@ -22,6 +22,10 @@ struct Joint {
   std::vector<bool> within;
 };
 
+// Whether a call of an operator writes to an argument as its schema says, which autograd sees, and
+// not as a layer does to its running statistics.
+bool declares_write(const Call& call, int argument);
+
 // Whether each output of a trace can be differentiated: it has a history, and is no input, nor an
 // output before it.
 std::vector<bool> differentiable_outputs(const Trace& trace);

@@ -96,14 +96,13 @@ class Splitting {
     }
   }
 
-  // Whoever writes to a result would write to what is saved, and nobody would notice.
   void check_saved() const {
     for (ValueId id : halves_.saved)
       for (size_t i = 0; i < results_; ++i) {
         const ValueId result = trace_.outputs[i];
         if (result != id && !given_.contains(id) &&
             type_of(trace_, result).storage == type_of(trace_, id).storage)
-          throw Unsupported("a result shares memory with what its gradient needs");
+          throw SharesSaved();
       }
   }
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/error.h"
 #include "passes/differentiate.h"
 #include "passes/saved_values.h"
 
@@ -16,10 +17,17 @@ struct Halves {
   std::vector<ValueId> saved;
 };
 
+// Whoever writes to a result would write to what is saved, and nobody would notice.
+class SharesSaved : public Unsupported {
+ public:
+  SharesSaved() : Unsupported("a result shares memory with what its gradient needs") {}
+};
+
 // What depends on a gradient that comes in goes to the backward trace, with what `cheap` allows to
 // be computed again; the rest, effects and the epilogue stay in the forward one. Throws Unsupported
 // where the backward pass would write to what the forward one made, draw random numbers, read an
-// input as it was before the trace wrote to it, or need what a result is a view of.
+// input as it was before the trace wrote to it; SharesSaved where it would need what a result is a
+// view of.
 Halves split(const Joint& joint, const CheapCall& cheap);
 
 }  // namespace fulgurite

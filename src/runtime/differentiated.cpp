@@ -146,6 +146,9 @@ class Differentiated::Node final : public torch::autograd::Node {
         case Source::Kind::Statistics:
           given.push_back(inputs_[source.index].tensor);
           break;
+        case Source::Kind::Copy:
+          given.push_back(copies_[source.index]);
+          break;
         case Source::Kind::Output:
           given.push_back(outputs_[outputs++].unpack(getptr()));
           break;
@@ -221,12 +224,16 @@ class Differentiated::Node final : public torch::autograd::Node {
 };
 
 Differentiated::Differentiated(Trace captured, const Joint& joint, const Halves& halves,
-                               Plan forward, Plan backward, const AutocastState& autocast)
+                               Plan forward, Plan backward, std::unique_ptr<const Plan> finish,
+                               std::vector<size_t> written, const AutocastState& autocast)
     : captured_(std::move(captured)),
       forward_(std::move(forward)),
       backward_(std::move(backward)),
+      finish_(std::move(finish)),
       autocast_(autocast),
-      given_(captured_.outputs.size(), false) {
+      given_(captured_.outputs.size(), false),
+      written_(std::move(written)),
+      written_by_finish_(written_.size()) {
   for (size_t i : joint.differentiated) given_[i] = true;
   within_ = joint.within;
   for (size_t i = 0; i < joint.differentiated.size(); ++i)
@@ -256,6 +263,8 @@ Differentiated::Source Differentiated::source_of(ValueId id, const Joint& joint,
   const auto& inputs = halves.forward.inputs;
   if (const auto input = std::ranges::find(inputs, id, &Input::id); input != inputs.end()) {
     const auto index = static_cast<size_t>(input - inputs.begin());
+    for (size_t i = 0; i < written_by_finish_; ++i)
+      if (written_[i] == index) return {Source::Kind::Copy, i};
     const bool hidden = std::ranges::count(joint.statistics, index) > 0;
     return {hidden ? Source::Kind::Statistics : Source::Kind::Input, index};
   }
@@ -266,11 +275,20 @@ Differentiated::Source Differentiated::source_of(ValueId id, const Joint& joint,
 }
 
 std::vector<at::Tensor> Differentiated::run(std::vector<at::Tensor> inputs, bool& undone) const {
+  std::vector<at::Tensor> results = run_core(inputs, undone);
+  if (!finish_) return results;
+  undone = false;
+  std::ranges::move(results, std::back_inserter(inputs));
+  return finish_->run(std::move(inputs), undone);
+}
+
+std::vector<at::Tensor> Differentiated::run_core(const std::vector<at::Tensor>& inputs,
+                                                 bool& undone) const {
   const bool has_tangents = std::ranges::any_of(
       leaves_, [&](size_t i) { return torch::autograd::isFwGradDefined(inputs[i]); });
   // Hooks of saved tensors are to see what eager saves.
   if (has_tangents || at::SavedTensorDefaultHooks::get_hooks())
-    return call_by_call().run(std::move(inputs), undone);
+    return call_by_call().run(inputs, undone);
   const auto node = c10::make_intrusive<Node>(shared_from_this());
   torch::autograd::edge_list edges;
   for (size_t i : leaves_) edges.push_back(torch::autograd::impl::gradient_edge(inputs[i]));
@@ -310,9 +328,12 @@ const Plan& Differentiated::call_by_call() const {
 
 std::vector<at::Tensor> Differentiated::copies_of_written(
     const std::vector<at::Tensor>& inputs) const {
-  const at::AutoGradMode off(false);
   std::vector<at::Tensor> copies;
-  for (size_t i : written_) copies.push_back(inputs[i].clone());
+  for (size_t i : written_) {
+    // What comes to have another history keeps the one that it has here.
+    const at::AutoGradMode mode(copies.size() < written_by_finish_);
+    copies.push_back(inputs[i].clone());
+  }
   return copies;
 }
 

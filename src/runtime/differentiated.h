@@ -30,10 +30,12 @@ class Differentiated : public std::enable_shared_from_this<Differentiated> {
  public:
   // `captured`: the trace that `joint` was made from. `forward` and `backward`: plans of `halves`
   // after all passes. `autocast`: that `joint` was made for.
+  // `finish`: of Finished::finish, or null; `written`: inputs that it writes to.
   Differentiated(Trace captured, const Joint& joint, const Halves& halves, Plan forward,
-                 Plan backward, const AutocastState& autocast = {});
+                 Plan backward, std::unique_ptr<const Plan> finish, std::vector<size_t> written,
+                 const AutocastState& autocast = {});
 
-  // As Plan::run, for the results that the captured trace has. They have a history, and versions of
+  // As Plan::run, for the results that the program has. They have a history, and versions of
   // what is saved are checked, as those of eager.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, bool& undone) const;
 
@@ -51,6 +53,7 @@ class Differentiated : public std::enable_shared_from_this<Differentiated> {
     enum class Kind : uint8_t {
       Input,
       Statistics,  // an input of whose writes autograd does not know
+      Copy,        // of an input that is written afterwards
       Output,
       Made,  // a result of the forward plan that is no output
     };
@@ -58,6 +61,7 @@ class Differentiated : public std::enable_shared_from_this<Differentiated> {
     size_t index;
   };
 
+  std::vector<at::Tensor> run_core(const std::vector<at::Tensor>& inputs, bool& undone) const;
   Source source_of(ValueId id, const Joint& joint, const Halves& halves) const;
   const Plan& call_by_call() const;
   std::vector<at::Tensor> copies_of_written(const std::vector<at::Tensor>& inputs) const;
@@ -66,6 +70,7 @@ class Differentiated : public std::enable_shared_from_this<Differentiated> {
 
   const Trace captured_;
   const Plan forward_, backward_;
+  const std::unique_ptr<const Plan> finish_;
   const AutocastState autocast_;
   std::vector<bool> given_;             // by output: a gradient comes in
   std::vector<TensorType> incoming_;    // of these, as the backward plan takes them
@@ -73,7 +78,8 @@ class Differentiated : public std::enable_shared_from_this<Differentiated> {
   std::vector<bool> within_;            // see Joint
   std::vector<size_t> leaves_;          // inputs that require grad
   std::vector<size_t> gradient_place_;  // by result of the backward plan: in `leaves_`
-  std::vector<size_t> written_;         // inputs
+  std::vector<size_t> written_;         // inputs; those by `finish_` first
+  size_t written_by_finish_ = 0;
   std::vector<Source> saved_;
   bool draws_ = false;
   mutable std::once_flag once_;
