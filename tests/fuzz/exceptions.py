@@ -60,7 +60,11 @@ def left_out(op: str, args: list, kwargs: dict) -> str:
         return "eager reads outside of its arguments"
     if name in SAME_SHAPES and any(_has_negative_zero(t) for t in args):
         return "its vectors add zeros in another order"
-    if name in EXTREMES and _has_negative_zero(args[0]) and _has_positive_zero(args[0]):
+    if (
+        name in EXTREMES
+        and any(map(_has_negative_zero, args))
+        and any(map(_has_positive_zero, args))
+    ):
         return "which zero is the extreme depends on the order"
     if (
         name == "prod"
@@ -182,10 +186,8 @@ def _has_no_floats(t: Any) -> bool:
     return isinstance(t, torch.Tensor) and not (t.dtype.is_floating_point and t.numel())
 
 
-def _has_positive_zero(x: Any) -> bool:
-    if not isinstance(x, torch.Tensor) or not x.dtype.is_floating_point:
-        return False
-    return bool(((x == 0) & ~x.signbit()).any())
+def _has_positive_zero(t: Any) -> bool:
+    return isinstance(t, torch.Tensor) and bool(((t == 0) & ~t.signbit()).any())
 
 
 def _has_negative_zero(t: Any) -> bool:
