@@ -42,6 +42,7 @@ from fulgurite._operators import register_operator  # noqa: E402
 from fulgurite._patterns import Finding, Match, Pattern  # noqa: E402
 from fulgurite._profile import Profile, profile  # noqa: E402
 from fulgurite._replace import replace_trace, restore_trace  # noqa: E402
+from fulgurite._saved import saved_values  # noqa: E402
 from fulgurite._trace_file import load  # noqa: E402
 from fulgurite._transforms import Transform, with_text  # noqa: E402
 
@@ -89,6 +90,7 @@ __all__ = [
     "register_operator",
     "replace_trace",
     "restore_trace",
+    "saved_values",
     "transforms",
     "with_text",
 ]

@@ -29,6 +29,8 @@ class Record:
     backward_traces: of the backward pass, as split off first, as executed last; where there are
       none, undifferentiated says why.
     finish: of what torch's autograd sees after the forward pass of such a program; often nothing.
+    saved_reasons: why each value that the backward pass takes besides gradients is kept.
+    bytes_needed: of what the forward pass makes and the formulas of the backward one use.
     reason: why such calls run eagerly; "" for a compiled entry.
     milliseconds: of "capture" and "compile".
     replaced: what was compiled (traces, backward traces, ...) where replace_trace has put another
@@ -42,6 +44,8 @@ class Record:
     traces: list = dataclasses.field(default_factory=list)
     backward_traces: list = dataclasses.field(default_factory=list)
     finish: list = dataclasses.field(default_factory=list)
+    saved_reasons: list = dataclasses.field(default_factory=list)
+    bytes_needed: int = 0
     undifferentiated: str = ""
     decisions: list = dataclasses.field(default_factory=list)
     reason: str = ""
@@ -145,6 +149,7 @@ def _compile(function, key, signature, args, kwargs):
         expected.changes <= _MOST_CHANGES,
         expected.given,
         expected.autocast,
+        options.memory_budget,
         _names.name_of(target),
     )
     if warning := _C.missing_compiler_warning():
@@ -158,6 +163,8 @@ def _compile(function, key, signature, args, kwargs):
         traces=series,
         backward_traces=backward,
         finish=compiled.finish,
+        saved_reasons=compiled.saved,
+        bytes_needed=compiled.bytes_needed,
         undifferentiated=compiled.undifferentiated,
         decisions=compiled.decisions,
         milliseconds={

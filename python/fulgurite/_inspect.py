@@ -56,7 +56,7 @@ class CompileStats:
 
 def last_traces(compiled):
     """The series of the entry compiled last: as captured, after each pass, as executed."""
-    return TraceSeries(_last(compiled).traces)
+    return TraceSeries(last_record(compiled).traces)
 
 
 def last_backward_traces(compiled):
@@ -65,7 +65,7 @@ def last_backward_traces(compiled):
 
     Empty where torch's own autograd sees each call of the program: `reason` says why.
     """
-    record = _last(compiled)
+    record = last_record(compiled)
     series = TraceSeries(record.backward_traces)
     if not series:
         series.reason = record.undifferentiated or _NO_GRADIENTS
@@ -78,7 +78,7 @@ def last_prologue_traces(compiled):
 
     Its text shows the state as of now: an object that is gone has a word of its own.
     """
-    return TraceSeries([prologue(entry_of(compiled), _last(compiled))])
+    return TraceSeries([prologue(entry_of(compiled), last_record(compiled))])
 
 
 def last_epilogue_traces(compiled):
@@ -87,7 +87,7 @@ def last_epilogue_traces(compiled):
 
     Before it, where there are such: the views and writes of a program with a backward pass that
     torch's autograd sees ("Views and writes outside"), on its inputs and then its results."""
-    record = _last(compiled)
+    record = last_record(compiled)
     return TraceSeries([*record.finish, epilogue(record)])
 
 
@@ -138,7 +138,7 @@ def entries_of(function):
 
 def entry_of(compiled, record=None):
     """The compiled entry of a Record; None: of the one compiled last."""
-    wanted = _last(compiled) if record is None else record
+    wanted = last_record(compiled) if record is None else record
     for entry in entries_of(function_of(compiled)):
         if not entry.eager and entry.record is wanted:
             return entry
@@ -146,7 +146,8 @@ def entry_of(compiled, record=None):
     raise UserError(f"the entry {which} no longer kept: call the function again")
 
 
-def _last(compiled):
+def last_record(compiled):
+    """The Record of the entry compiled last; UserError where there is none."""
     function = function_of(compiled)
     if function.state.last is None:
         reasons = function.state.fallbacks

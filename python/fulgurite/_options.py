@@ -32,6 +32,10 @@ class Options:
         `fulgurite.examine.get_fusion_repro`.
     pack_weights: whether weights may be copied into another layout, by which products of several
         rows take less time and more memory; False: "onednn" is left out.
+    memory_budget: how much of the forward pass may be kept for the backward one. 1: all but what
+        takes no time to compute again; 0: as little as can be, all else is computed again, products
+        and attention too, but nothing that draws random numbers; in between, that share of the
+        bytes by which the two differ. Below 1, no input may be written to between both passes.
     """
 
     executors: tuple = ()
@@ -42,6 +46,7 @@ class Options:
     verify: bool = False
     store_fusion_inputs: bool = False
     pack_weights: bool = True
+    memory_budget: float = 1.0
 
 
 # Names of Thunder's for options.
@@ -66,6 +71,9 @@ def read_options(given):
     entries = given.get("entries", 1)
     if not isinstance(entries, int) or isinstance(entries, bool) or entries < 1:
         raise UserError(f"option 'entries' of jit is a positive int, got {entries!r}")
+    budget = given.get("memory_budget", 1.0)
+    if not isinstance(budget, (int, float)) or isinstance(budget, bool) or not 0 <= budget <= 1:
+        raise UserError(f"option 'memory_budget' of jit is a number from 0 to 1, got {budget!r}")
     if "executors" in given:
         read["executors"] = tuple(map(find_executor, _sequence("executors", given["executors"])))
     if not given.get("pack_weights", True):

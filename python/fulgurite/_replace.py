@@ -7,7 +7,15 @@ from fulgurite._inspect import entry_of
 from fulgurite._module import function_of
 from fulgurite._transforms import with_text
 
-_OF_A_PROGRAM = ("traces", "backward_traces", "finish", "undifferentiated", "decisions")
+_OF_A_PROGRAM = (
+    "traces",
+    "backward_traces",
+    "finish",
+    "saved_reasons",
+    "bytes_needed",
+    "undifferentiated",
+    "decisions",
+)
 _TYPE = ("dtype", "device", "shape", "strides", "requires_grad")
 
 
@@ -54,6 +62,7 @@ def replace_trace(compiled, program, *, entry=None):
         record.traces, record.backward_traces = made.series, made.backward
         record.undifferentiated, record.decisions = made.undifferentiated, made.decisions
         record.finish = made.finish
+        record.saved_reasons, record.bytes_needed = made.saved, made.bytes_needed
         texts = function.state.replaced_texts
         remember_fusions(record.traces, _C.regions_of(made), texts)
         remember_fusions(record.backward_traces, _C.regions_of(made, True), texts)

@@ -171,12 +171,13 @@ std::shared_ptr<Compiled> compile_captured(const Captured& captured, bool verify
                                            nb::iterable executors, nb::iterable transforms,
                                            bool keep_inputs, bool differentiate,
                                            std::vector<bool> gradients, uint64_t autocast,
-                                           std::string name) {
+                                           double memory_budget, std::string name) {
   CompileOptions options = read_options(verify, executors, transforms, keep_inputs);
   options.differentiate = differentiate;
   options.gradients = std::move(gradients);
   options.autocast = AutocastState(autocast);
   options.name = std::move(name);
+  options.memory_budget = memory_budget;
   return std::make_shared<Compiled>(compile(captured.trace, options));
 }
 
@@ -305,7 +306,8 @@ void bind_jit(nb::module_& m) {
   m.def("compile_captured", &compile_captured, nb::arg("captured"), nb::arg("verify"),
         nb::arg("executors") = nb::list(), nb::arg("transforms") = nb::list(),
         nb::arg("keep_inputs") = false, nb::arg("differentiate") = true,
-        nb::arg("gradients") = std::vector<bool>(), nb::arg("autocast") = 0, nb::arg("name") = "",
+        nb::arg("gradients") = std::vector<bool>(), nb::arg("autocast") = 0,
+        nb::arg("memory_budget") = 1.0, nb::arg("name") = "",
         "gradients: by output, whether one is expected to come in; empty where that is not known. "
         "autocast: that the backward pass is expected to run under (Entry.other_gradients). "
         "name: as profilers show it.");

@@ -262,6 +262,16 @@ void bind_compiled(nb::module_& m) {
       .def_prop_ro("series", [traces](const Compiled& c) { return traces(c.series); })
       .def_prop_ro("backward", [traces](const Compiled& c) { return traces(c.backward); })
       .def_prop_ro("finish", [traces](const Compiled& c) { return traces(c.finish); })
+      .def_prop_ro(
+          "saved",
+          [](const Compiled& c) {
+            nb::list reasons;
+            for (const SavedValue& value : c.saved) reasons.append(value.reason);
+            return reasons;
+          },
+          "Why each value that the backward pass takes besides gradients is kept.")
+      .def_ro("bytes_needed", &Compiled::bytes_needed,
+              "Of what the forward pass makes and the formulas of the backward one use.")
       .def_ro("undifferentiated", &Compiled::undifferentiated,
               "Why torch's own autograd sees each call of a program with results that have a "
               "history; '' where it does not.")

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 
 #include "base/error.h"
 #include "executors/aten/aten.h"
 #include "executors/fused_cpu/fused_cpu.h"
 #include "executors/onednn/onednn.h"
+#include "ir/layout.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/finish.h"
@@ -179,6 +181,30 @@ bool is_cheap(const Trace& trace, const Call& call, std::span<const Executor> ex
   });
 }
 
+// Nanoseconds that a product takes for each multiplication and addition.
+constexpr double kPerProduct = 0.02;
+
+// About, by what the executors say. Of what none of them has loops for, as products and attention,
+// it is guessed from the sizes: those of two matrices and their product multiply to the square of
+// the number of multiplications.
+double nanoseconds_of(const Trace& trace, const Call& call, std::span<const Executor> executors) {
+  std::vector<ValueId> inputs, outputs;
+  for_each_value(call.args, [&](ValueId id) {
+    if (!std::ranges::count(inputs, id)) inputs.push_back(id);
+  });
+  for_each_value(call.results, [&](ValueId id) { outputs.push_back(id); });
+  double product = 1;
+  for (ValueId id : inputs) product *= static_cast<double>(numel(type_of(trace, id)));
+  if (!outputs.empty()) product *= static_cast<double>(numel(type_of(trace, outputs[0])));
+  const Call* const calls[] = {&call};
+  for (const Executor& executor : executors) {
+    if (!executor.fuses || !executor.claims(trace, call).empty()) continue;
+    const Quote quote = executor.fuses(trace, calls, inputs, outputs);
+    if (quote.refusal.empty()) return quote.apart;
+  }
+  return kPerProduct * std::sqrt(product);
+}
+
 // Throws Unsupported where torch's own autograd has to see each call.
 Compiled compile_differentiated(const Trace& captured, const CompileOptions& options,
                                 const std::vector<Executor>& executors, bool views_outside) {
@@ -200,9 +226,15 @@ Compiled compile_differentiated(const Trace& captured, const CompileOptions& opt
   forward.run(kBeforeSplit, /*differentiated=*/true);
   joint.trace = forward.latest();
   const auto start = std::chrono::steady_clock::now();
-  const Halves halves = split(joint, [&](const Trace& trace, const Call& call) {
-    return is_cheap(trace, call, context.executors);
-  });
+  const Halves halves = split(joint, {[&](const Trace& trace, const Call& call) {
+                                        return is_cheap(trace, call, context.executors);
+                                      },
+                                      [&](const Trace& trace, const Call& call) {
+                                        return nanoseconds_of(trace, call, context.executors);
+                                      },
+                                      options.memory_budget});
+  result.saved = halves.reasons;
+  result.bytes_needed = halves.bytes_needed;
   const auto finish = [&](Runner& runner) {
     runner.run(kAfterSplit);
     return Plan(runner.latest(),

@@ -31,7 +31,8 @@ struct CompileOptions {
   // for these outputs (empty: for a single number alone if there is one among them, else for all).
   bool differentiate = true;
   std::vector<bool> gradients;
-  AutocastState autocast;  // that the backward pass is expected to run under
+  double memory_budget = 1;  // see Recomputation
+  AutocastState autocast;    // that the backward pass is expected to run under
 };
 
 struct Compiled {
@@ -43,8 +44,10 @@ struct Compiled {
   // Of a program whose results are differentiated.
   std::vector<Trace> backward;  // the series of the backward pass, as split off first
   std::shared_ptr<const Differentiated> differentiated;
-  std::vector<Trace> finish;     // what torch's autograd sees after the forward pass; none: nothing
-  std::string undifferentiated;  // why there is none: torch's own autograd sees each call
+  std::vector<Trace> finish;  // what torch's autograd sees after the forward pass; none: nothing
+  std::vector<SavedValue> saved;  // for it, with reasons: its inputs after the gradients
+  int64_t bytes_needed = 0;       // see Halves
+  std::string undifferentiated;   // why there is none: torch's own autograd sees each call
 
   // As Plan::run.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, bool& undone) const;

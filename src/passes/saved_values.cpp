@@ -1,104 +1,32 @@
 #include "passes/saved_values.h"
 
 #include <algorithm>
-#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.h"
 #include "ops/facts.h"
+#include "passes/flow_network.h"
 #include "passes/memory.h"
 
 namespace fulgurite {
 namespace {
 
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
+constexpr int64_t kNever = kUnlimited;
 // Of values with as many bytes, what is cheap is not kept: the other one is in memory anyway.
 constexpr int64_t kTies = 16;
-
-// Nodes and edges of a flow network; edges are stored in pairs, each the reverse of the other.
-class FlowNetwork {
- public:
-  explicit FlowNetwork(size_t nodes) : edges_of_(nodes), level_(nodes), next_(nodes) {}
-
-  void add(size_t from, size_t to, int64_t capacity) {
-    edges_of_[from].push_back(edges_.size());
-    edges_.push_back({to, capacity});
-    edges_of_[to].push_back(edges_.size());
-    edges_.push_back({from, 0});
-  }
-
-  int64_t maximise(size_t source, size_t sink) {
-    int64_t flow = 0;
-    while (find_levels(source, sink)) {
-      std::ranges::fill(next_, 0);
-      while (const int64_t pushed = push(source, sink, kNever)) flow += pushed;
-    }
-    return flow;
-  }
-
-  // Nodes from which more could flow to the sink.
-  std::vector<bool> before(size_t sink) const {
-    std::vector<bool> reaches(edges_of_.size(), false);
-    std::vector<size_t> queue{sink};
-    reaches[sink] = true;
-    while (!queue.empty()) {
-      const size_t node = queue.back();
-      queue.pop_back();
-      for (size_t e : edges_of_[node]) {
-        const size_t from = edges_[e].to;
-        if (reaches[from] || edges_[e ^ 1].left <= 0) continue;
-        reaches[from] = true;
-        queue.push_back(from);
-      }
-    }
-    return reaches;
-  }
-
- private:
-  struct Edge {
-    size_t to;
-    int64_t left;
-  };
-
-  bool find_levels(size_t source, size_t sink) {
-    std::ranges::fill(level_, -1);
-    level_[source] = 0;
-    std::vector<size_t> queue{source};
-    for (size_t i = 0; i < queue.size(); ++i)
-      for (size_t e : edges_of_[queue[i]]) {
-        if (edges_[e].left <= 0 || level_[edges_[e].to] >= 0) continue;
-        level_[edges_[e].to] = level_[queue[i]] + 1;
-        queue.push_back(edges_[e].to);
-      }
-    return level_[sink] >= 0;
-  }
-
-  int64_t push(size_t node, size_t sink, int64_t limit) {
-    if (node == sink) return limit;
-    for (size_t& i = next_[node]; i < edges_of_[node].size(); ++i) {
-      const size_t e = edges_of_[node][i];
-      if (edges_[e].left <= 0 || level_[edges_[e].to] != level_[node] + 1) continue;
-      const int64_t pushed = push(edges_[e].to, sink, std::min(limit, edges_[e].left));
-      if (pushed == 0) continue;
-      edges_[e].left -= pushed;
-      edges_[e ^ 1].left += pushed;
-      return pushed;
-    }
-    return 0;
-  }
-
-  std::vector<Edge> edges_;
-  std::vector<std::vector<size_t>> edges_of_;
-  std::vector<int> level_;
-  std::vector<size_t> next_;
-};
 
 // Values that the needed ones come from, as far as they may be computed again.
 class Cut {
  public:
-  Cut(const Trace& trace, const std::vector<size_t>& forward, const CheapCall& cheap)
-      : trace_(trace), cheap_(cheap), maker_(trace.values.size(), nullptr) {
+  // `may_repeat`: of the calls that can be computed again at all. `any_input`: inputs are there for
+  // that, whoever writes to them.
+  Cut(const Trace& trace, const std::vector<size_t>& forward,
+      std::function<bool(const Call&)> may_repeat, bool any_input)
+      : trace_(trace),
+        may_repeat_(std::move(may_repeat)),
+        any_input_(any_input),
+        maker_(trace.values.size(), nullptr) {
     for (size_t i : forward)
       for_each_value(trace.calls[i].results, [&](ValueId id) {
         if (makes(trace.calls[i], id)) maker_[id] = &trace.calls[i];
@@ -129,6 +57,27 @@ class Cut {
     return saved;
   }
 
+  // "" where it can be computed again.
+  std::string obstacle(const Call& call) const {
+    if (draws(call)) return "it draws random numbers";
+    if (must_run(call) || has_effect(call)) return "its call has an effect";
+    bool is_written = false;
+    const auto look = [&](ValueId id) {
+      is_written |= std::ranges::count(written_, type_of(trace_, id).storage) > 0;
+    };
+    for_each_value(call.args, look);
+    for_each_value(call.results, look);
+    return is_written ? "it is, or comes from, memory that is written to" : "";
+  }
+
+  std::string reason(ValueId id) const {
+    if (!maker_[id]) return "it is an input";
+    if (std::string found = obstacle(*maker_[id]); !found.empty()) return found;
+    if (!may_repeat_(*maker_[id]))
+      return fmt::format("{} takes longer than reading it", maker_[id]->op.name());
+    return "what it is computed from has more bytes, or may be written to";
+  }
+
  private:
   static constexpr size_t kSource = 0, kSink = 1;
   static size_t in(size_t n) { return 2 + 2 * n; }
@@ -149,14 +98,7 @@ class Cut {
   }
 
   bool may_repeat(const Call& call) const {
-    if (must_run(call) || has_effect(call)) return false;
-    bool is_written = false;
-    const auto look = [&](ValueId id) {
-      is_written |= std::ranges::count(written_, type_of(trace_, id).storage) > 0;
-    };
-    for_each_value(call.args, look);
-    for_each_value(call.results, look);
-    return !is_written && (is_view(call) || cheap_(trace_, call));
+    return obstacle(call).empty() && (is_view(call) || may_repeat_(call));
   }
 
   bool is_view(const Call& call) const {
@@ -183,14 +125,15 @@ class Cut {
 
   int64_t bytes_to_keep(ValueId id) const {
     // An input that autograd does not save may be written to before the backward pass.
-    if (!maker_[id]) return used_.contains(type_of(trace_, id).storage) ? 0 : kNever;
+    if (!maker_[id]) return any_input_ || used_.contains(type_of(trace_, id).storage) ? 0 : kNever;
     if (again_[number_.at(id)] && shares_memory(*maker_[id], id)) return kNever;
     const int64_t bytes = std::max<int64_t>(1, type_of(trace_, id).nbytes);
     return kTies * bytes + (again_[number_.at(id)] ? bytes : 0);
   }
 
   const Trace& trace_;
-  const CheapCall& cheap_;
+  const std::function<bool(const Call&)> may_repeat_;
+  const bool any_input_;
   std::vector<const Call*> maker_;  // by value; null for inputs
   std::vector<StorageId> written_;
   std::unordered_set<StorageId> used_;  // by what the backward pass needs
@@ -199,11 +142,81 @@ class Cut {
   std::vector<bool> again_;  // by number: may be computed again
 };
 
+// Finds the calls to compute again beyond those that are cheap.
+class Budget {
+ public:
+  Budget(const Trace& trace, const std::vector<size_t>& forward, const std::vector<ValueId>& needed,
+         const Recomputation& recomputation)
+      : trace_(trace), forward_(forward), needed_(needed), recomputation_(recomputation) {
+    for (size_t i : forward) {
+      const Call& call = trace.calls[i];
+      if (recomputation.cheap(trace, call)) {
+        cheap_.insert(&call);
+        continue;
+      }
+      int64_t bytes = 1;
+      for_each_value(call.results, [&](ValueId id) { bytes += type_of(trace, id).nbytes; });
+      others_.emplace_back(recomputation.nanoseconds(trace, call) / static_cast<double>(bytes),
+                           &call);
+    }
+    std::ranges::stable_sort(others_, {}, &std::pair<double, const Call*>::first);
+  }
+
+  std::vector<SavedValue> least() const {
+    const bool all_is_kept = recomputation_.budget >= 1;
+    std::vector<SavedValue> kept = with(0, !all_is_kept);
+    if (all_is_kept) return kept;
+    std::vector<SavedValue> found = with(others_.size(), true);
+    const double least = bytes_of(found), most = bytes_of(kept);
+    const double wanted = least + recomputation_.budget * (most - least);
+    if (most <= wanted) return kept;
+    // The more may be computed again, the less is kept.
+    size_t too_few = 0, enough = others_.size();
+    while (enough - too_few > 1) {
+      const size_t middle = (enough + too_few) / 2;
+      std::vector<SavedValue> tried = with(middle, true);
+      if (bytes_of(tried) <= wanted) {
+        enough = middle;
+        found = std::move(tried);
+      } else {
+        too_few = middle;
+      }
+    }
+    return found;
+  }
+
+ private:
+  std::vector<SavedValue> with(size_t count, bool any_input) const {
+    std::unordered_set<const Call*> allowed = cheap_;
+    for (size_t i = 0; i < count; ++i) allowed.insert(others_[i].second);
+    Cut cut(trace_, forward_, [&](const Call& call) { return allowed.contains(&call); }, any_input);
+    std::vector<SavedValue> saved;
+    for (ValueId id : cut.least(needed_)) saved.push_back({id, cut.reason(id)});
+    return saved;
+  }
+
+  double bytes_of(const std::vector<SavedValue>& saved) const {
+    double bytes = 0;
+    for (const SavedValue& value : saved)
+      if (std::ranges::find(trace_.inputs, value.id, &Input::id) == trace_.inputs.end())
+        bytes += static_cast<double>(type_of(trace_, value.id).nbytes);
+    return bytes;
+  }
+
+  const Trace& trace_;
+  const std::vector<size_t>& forward_;
+  const std::vector<ValueId>& needed_;
+  const Recomputation& recomputation_;
+  std::unordered_set<const Call*> cheap_;
+  std::vector<std::pair<double, const Call*>> others_;  // by time for a byte
+};
+
 }  // namespace
 
-std::vector<ValueId> saved_values(const Trace& trace, const std::vector<size_t>& forward,
-                                  const std::vector<ValueId>& needed, const CheapCall& cheap) {
-  return Cut(trace, forward, cheap).least(needed);
+std::vector<SavedValue> saved_values(const Trace& trace, const std::vector<size_t>& forward,
+                                     const std::vector<ValueId>& needed,
+                                     const Recomputation& recomputation) {
+  return Budget(trace, forward, needed, recomputation).least();
 }
 
 }  // namespace fulgurite

@@ -14,9 +14,9 @@ namespace {
 
 class Splitting {
  public:
-  Splitting(const Joint& joint, const CheapCall& cheap)
+  Splitting(const Joint& joint, const Recomputation& recomputation)
       : trace_(joint.trace),
-        cheap_(cheap),
+        recomputation_(recomputation),
         results_(trace_.outputs.size() - joint.gradient_of.size()),
         statistics_(joint.statistics),
         depends_(trace_.values.size(), false),
@@ -34,8 +34,11 @@ class Splitting {
     std::vector<size_t> forward;
     for (size_t i = 0; i < backward_.size(); ++i)
       if (!backward_[i]) forward.push_back(i);
-    halves_.saved = saved_values(trace_, forward, needed(), cheap_);
-    std::ranges::sort(halves_.saved);
+    const std::vector<ValueId> used = needed();
+    halves_.reasons = saved_values(trace_, forward, used, recomputation_);
+    std::ranges::sort(halves_.reasons, {}, &SavedValue::id);
+    for (const SavedValue& value : halves_.reasons) halves_.saved.push_back(value.id);
+    count_bytes(used);
     check_saved();
     make_backward();
     make_forward();
@@ -119,6 +122,14 @@ class Splitting {
     return found;
   }
 
+  void count_bytes(const std::vector<ValueId>& used) {
+    std::unordered_set<StorageId> seen;
+    for (ValueId id : given_) seen.insert(type_of(trace_, id).storage);
+    for (ValueId id : used)
+      if (seen.insert(type_of(trace_, id).storage).second)
+        halves_.bytes_needed += type_of(trace_, id).nbytes;
+  }
+
   void make_backward() {
     Trace& trace = halves_.backward;
     trace = without_calls(trace_);
@@ -198,7 +209,7 @@ class Splitting {
   }
 
   const Trace& trace_;
-  const CheapCall& cheap_;
+  const Recomputation& recomputation_;
   const size_t results_;  // how many outputs are no gradients
   const std::vector<size_t>& statistics_;
   std::vector<bool> depends_;          // by value: on a gradient that comes in
@@ -212,6 +223,8 @@ class Splitting {
 
 }  // namespace
 
-Halves split(const Joint& joint, const CheapCall& cheap) { return Splitting(joint, cheap).run(); }
+Halves split(const Joint& joint, const Recomputation& recomputation) {
+  return Splitting(joint, recomputation).run();
+}
 
 }  // namespace fulgurite
