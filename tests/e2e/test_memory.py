@@ -167,6 +167,9 @@ CONVOLUTIONS = {
     "odd channels": ((2, 20, 16, 16), (24, 20, 3, 3), {"padding": 1}),
     "strided": ((2, 32, 16, 16), (64, 32, 3, 3), {"padding": 1, "stride": 2}),
     "1 by 1": ((2, 32, 16, 16), (64, 32, 1, 1), {}),
+    "depthwise, odd": ((2, 24, 32, 32), (24, 1, 3, 3), {"padding": 1, "groups": 24}),
+    "groups": ((2, 32, 16, 16), (32, 8, 3, 3), {"padding": 1, "groups": 4}),
+    "many to few": ((2, 32, 32, 32), (4, 32, 3, 3), {"padding": 1}),
     "depthwise": ((2, 32, 16, 16), (32, 1, 3, 3), {"padding": 1, "groups": 32}),
     "dilated": ((2, 32, 16, 16), (32, 32, 3, 3), {"padding": 1, "dilation": 2}),
     "one dimension": ((2, 32, 160), (32, 32, 3), {"padding": 1}),
@@ -338,3 +341,9 @@ def test_measured_memory_is_that_of_the_call_alone():
         pytest.raises(fulgurite.UserError, match="profiler"),
     ):
         examine.measure_memory(make, 1)
+
+
+def test_thunders_place_of_the_function():
+    from fulgurite.examine.memory_calculation import get_alloc_memory  # noqa: PLC0415
+
+    assert get_alloc_memory is examine.get_alloc_memory
