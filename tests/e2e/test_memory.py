@@ -347,3 +347,35 @@ def test_thunders_place_of_the_function():
     from fulgurite.examine.memory_calculation import get_alloc_memory  # noqa: PLC0415
 
     assert get_alloc_memory is examine.get_alloc_memory
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def test_what_asks_for_profilers_can_be_measured():
+    """torch looks at the state of a profiler where there may be none."""
+    x = torch.randn(64, 64, requires_grad=True)
+
+    def program(x):
+        with torch.profiler.record_function("here"):
+            return Doubled.apply(x @ x).sum()
+
+    assert examine.measure_memory(program, x).peak >= 32 * KB
+    assert examine.measure_memory(lambda: program(x).backward()).result == 16 * KB
+    check(lambda x: Doubled.apply(x @ x) + 1, x.detach())
+
+    def profiled():
+        with torch.profiler.profile(profile_memory=True) as profile:
+            torch.empty(1000)
+        return profile
+
+    with pytest.raises(RuntimeError, match="already enabled"):
+        examine.measure_memory(profiled)
+    assert profiled().events()
