@@ -60,6 +60,7 @@ void Grouping::run() {
   last_of_unit_ = unit_of_;
   copied_into_.resize(end_);
   is_cheap_.resize(end_);
+  find_last_uses();
   int32_t segment = 0, last_draw = -1;
   for (int32_t i = 0; i < end_; ++i) {
     const Call& call = trace_.calls[i];
@@ -151,6 +152,8 @@ bool Grouping::merge(int32_t into, int32_t from) {
     merged.as_one = offer.together;
     refusal = std::move(offer.refusal);
     const double now = a.nanoseconds() + b.nanoseconds();
+    if (refusal.empty() && holds_back(a, b, merged.members))
+      refusal = "what it is computed from would be kept in memory for longer";
     if (refusal.empty() && offer.together > now * kSame)
       refusal = fmt::format("as one they take about {:.1f} us, apart {:.1f} us",
                             offer.together * 1e-3, now * 1e-3);
@@ -163,6 +166,16 @@ bool Grouping::merge(int32_t into, int32_t from) {
   b.members.clear();
   a = std::move(merged);
   return true;
+}
+
+// Such as the gradients of a weight that is used several times, which wait for their sum.
+bool Grouping::holds_back(const Unit& a, const Unit& b, const Calls& merged) const {
+  const Unit& early = a.members.back() < b.members.back() ? a : b;
+  bool others = false;
+  for (int32_t i = early.members.back() + 1; i < merged.back(); ++i)
+    others |= unit_of_[i] >= 0 && !units_[unit_of_[i]].fusable;
+  return others && kept_longer(early.members, merged.back()) >
+                       bytes_of(outputs_of(early.members, early.copies)) + kMostHeldBack;
 }
 
 Quote Grouping::quote(const Calls& members, const Calls& copies) const {

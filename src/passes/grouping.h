@@ -45,6 +45,8 @@ class Grouping {
   static constexpr size_t kMostCalls = 64;
   // Estimates that differ by less are the same.
   static constexpr double kSame = 1.01;
+  // Bytes that are not freed while other calls run, for the sake of one region.
+  static constexpr int64_t kMostHeldBack = int64_t{1} << 20;
 
   // Calls that run as one, or one call.
   struct Unit {
@@ -62,6 +64,7 @@ class Grouping {
   bool promotes_number(const Call& call) const;
   void join(int32_t call);
   bool merge(int32_t into, int32_t from);
+  bool holds_back(const Unit& a, const Unit& b, const Calls& merged) const;
   Quote quote(const Calls& members, const Calls& copies = {}) const;
   void keep_what_gains();
   void dissolve(Unit& unit);
@@ -92,7 +95,8 @@ class Grouping {
   Quote price(const std::set<int32_t>& units);
   bool uses_dropped(const Unit& unit) const;
   int64_t bytes_of(c10::ArrayRef<ValueId> ids) const;
-  int64_t kept_longer(const Repeat& repeat) const;
+  // Bytes that calls use, and that nobody else would between them and `last`.
+  int64_t kept_longer(const Calls& calls, int32_t last) const;
   void find_last_uses();
   void note_repeat(int32_t call, int32_t user, Refusal refusal) const;
 

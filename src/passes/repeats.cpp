@@ -24,7 +24,6 @@ Grouping::Calls united(const Grouping::Calls& a, const Grouping::Calls& b) {
 // By all that use it, so that nobody writes it; else by those to which it is nearer than its
 // result. Later calls first: what a call is made of goes with it.
 void Grouping::repeat_cheap() {
-  find_last_uses();
   for (int32_t i = end_; i-- > 0;) {
     if (unit_of_[i] < 0 || is_view_[i] || !is_repeatable(i)) continue;
     Repeat all{.unit = unit_of_[i], .calls = {i}};
@@ -117,7 +116,9 @@ bool Grouping::try_repeat(const Repeat& repeat, int32_t call, bool by_all) {
   for (int32_t i : repeat.calls) copied_before.push_back(copied_into_[i]);
   const Unit& unit = units_[repeat.unit];
   const auto written = outputs_of(unit.members, unit.copies);
-  const int64_t longer = kept_longer(repeat);
+  int32_t last = 0;
+  for (int32_t user : repeat.users) last = std::max(last, units_[user].members.back());
+  const int64_t longer = kept_longer(repeat.calls, last);
   apply(repeat);
   const auto still_written = outputs_of(unit.members, unit.copies);
   if (unit.members == before[repeat.unit].members && still_written == written)
@@ -210,12 +211,10 @@ int64_t Grouping::bytes_of(c10::ArrayRef<ValueId> ids) const {
 
 // Bytes of memory that the calls use and nobody else needs as late as those who are to compute
 // them.
-int64_t Grouping::kept_longer(const Repeat& repeat) const {
-  int32_t last = 0;
-  for (int32_t user : repeat.users) last = std::max(last, units_[user].members.back());
+int64_t Grouping::kept_longer(const Calls& calls, int32_t last) const {
   std::set<StorageId> seen;
   int64_t bytes = 0;
-  for (ValueId id : inputs_of(repeat.calls)) {
+  for (ValueId id : inputs_of(calls)) {
     const TensorType& type = type_of(trace_, id);
     if (last_use_.at(type.storage) < last && seen.insert(type.storage).second) bytes += type.nbytes;
   }

@@ -4,14 +4,25 @@
 #include <mutex>
 #include <unordered_set>
 
-#include <c10/core/Allocator.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
 
 #include "base/error.h"
 
 namespace fulgurite {
 
-class MeasuredMemory::Reporter final : public c10::MemoryReportingInfoBase {
+using torch::profiler::impl::ActiveProfilerType;
+using torch::profiler::impl::ProfilerConfig;
+using torch::profiler::impl::ProfilerState;
+using torch::profiler::impl::ProfilerStateBase;
+
+// Torch takes whatever is at this place for the state of a profiler: of one that records nothing.
+class MeasuredMemory::Reporter final : public ProfilerStateBase {
  public:
+  Reporter()
+      : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled, /*report_input_shapes=*/false,
+                                         /*profile_memory=*/true)) {}
+  ActiveProfilerType profilerType() override { return ActiveProfilerType::NONE; }
+
   void reportMemoryUsage(void* block, int64_t bytes, size_t, size_t, c10::Device device) override {
     if (!device.is_cpu()) return;
     const std::lock_guard lock(mutex_);
@@ -20,7 +31,6 @@ class MeasuredMemory::Reporter final : public c10::MemoryReportingInfoBase {
     live_ += bytes;
     peak_ = std::max(peak_, live_);
   }
-  bool memoryProfilingEnabled() const override { return true; }
 
   int64_t peak() const {
     const std::lock_guard lock(mutex_);

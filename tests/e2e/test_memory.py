@@ -167,6 +167,9 @@ CONVOLUTIONS = {
     "odd channels": ((2, 20, 16, 16), (24, 20, 3, 3), {"padding": 1}),
     "strided": ((2, 32, 16, 16), (64, 32, 3, 3), {"padding": 1, "stride": 2}),
     "1 by 1": ((2, 32, 16, 16), (64, 32, 1, 1), {}),
+    "depthwise, odd": ((2, 24, 32, 32), (24, 1, 3, 3), {"padding": 1, "groups": 24}),
+    "groups": ((2, 32, 16, 16), (32, 8, 3, 3), {"padding": 1, "groups": 4}),
+    "many to few": ((2, 32, 32, 32), (4, 32, 3, 3), {"padding": 1}),
     "depthwise": ((2, 32, 16, 16), (32, 1, 3, 3), {"padding": 1, "groups": 32}),
     "dilated": ((2, 32, 16, 16), (32, 32, 3, 3), {"padding": 1, "dilation": 2}),
     "one dimension": ((2, 32, 160), (32, 32, 3), {"padding": 1}),
@@ -303,6 +306,29 @@ def test_a_backward_pass_frees_what_it_needs_no_more():
     assert needed(backward) == pytest.approx(ours.peak, rel=0.05)
 
 
+def test_gradients_of_a_weight_used_again_do_not_wait_for_each_other():
+    weight = (torch.randn(512, 1024) * 0.02).requires_grad_()  # 2 MiB
+    back = torch.randn(1024, 512) * 0.02
+
+    def steps(x):
+        for _ in range(8):
+            x = torch.tanh(x @ weight) @ back
+        return x
+
+    compiled = fulgurite.jit(steps)
+    x = torch.randn(4, 512)
+
+    def step(f):
+        weight.grad = None
+        f(x).sum().backward()
+        return weight.grad
+
+    torch.testing.assert_close(step(compiled), step(steps), rtol=1e-4, atol=1e-4)
+    eager = examine.measure_memory(step, steps)
+    ours = examine.measure_memory(step, compiled)
+    assert ours.peak <= eager.peak * 1.02
+
+
 def test_a_graph_that_is_retained_can_be_gone_through_again():
     module = MLP()
     compiled = fulgurite.jit(module)
@@ -338,3 +364,41 @@ def test_measured_memory_is_that_of_the_call_alone():
         pytest.raises(fulgurite.UserError, match="profiler"),
     ):
         examine.measure_memory(make, 1)
+
+
+def test_thunders_place_of_the_function():
+    from fulgurite.examine.memory_calculation import get_alloc_memory  # noqa: PLC0415
+
+    assert get_alloc_memory is examine.get_alloc_memory
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def test_what_asks_for_profilers_can_be_measured():
+    """torch looks at the state of a profiler where there may be none."""
+    x = torch.randn(64, 64, requires_grad=True)
+
+    def program(x):
+        with torch.profiler.record_function("here"):
+            return Doubled.apply(x @ x).sum()
+
+    assert examine.measure_memory(program, x).peak >= 32 * KB
+    assert examine.measure_memory(lambda: program(x).backward()).result == 16 * KB
+    check(lambda x: Doubled.apply(x @ x) + 1, x.detach())
+
+    def profiled():
+        with torch.profiler.profile(profile_memory=True) as profile:
+            torch.empty(1000)
+        return profile
+
+    with pytest.raises(RuntimeError, match="already enabled"):
+        examine.measure_memory(profiled)
+    assert profiled().events()

@@ -242,7 +242,8 @@ class Copies {
 
   int64_t each() const { return static_cast<int64_t>(weight_.element_size()); }
   int64_t padded(int64_t channels) const {
-    return c_.groups > 1 ? channels : (channels + kBlock - 1) / kBlock * kBlock;
+    const bool splits_blocks = c_.groups > 1 && c_.groups != input_.size(1);
+    return splits_blocks ? channels : (channels + kBlock - 1) / kBlock * kBlock;
   }
   bool has_few_channels() const { return input_.size(1) <= kFewChannels; }
 
@@ -257,7 +258,8 @@ class Copies {
   int64_t output() const { return blocked(sizes_, 1); }
   int64_t weight() const {
     const int64_t bytes = blocked(weight_.sizes(), 0);
-    return has_few_channels() ? bytes : bytes / weight_.size(1) * padded(weight_.size(1));
+    return has_few_channels() || c_.groups > 1 ? bytes
+                                               : bytes / weight_.size(1) * padded(weight_.size(1));
   }
   int64_t plain_output() const { return c10::multiply_integers(sizes_) * each(); }
 

@@ -62,7 +62,7 @@ def measure_memory(function, *args, **kwargs):
     that are left with what it returns. What existed before counts neither way.
 
     What other threads make, and what libraries such as oneDNN take for themselves, is not seen.
-    Raises UserError where a profiler runs in this thread.
+    Raises UserError where a profiler runs in this thread; none can be started in the function.
     """
     return measure(function, args, kwargs)
 
