@@ -22,6 +22,7 @@ namespace {
 struct Context {
   std::vector<Executor> executors;
   std::vector<Decision>* decisions;
+  std::unordered_set<ValueId> apart = {};  // what is computed again on purpose
 };
 
 bool has_fusion(const Context& context) {
@@ -55,7 +56,7 @@ constexpr std::array kBeforeSplit{
          Of::Pure},
     Pass{"Dead Code Elimination", [](const Trace& t, const Context&) { return dead_code(t); }},
     Pass{"Common Subexpression Elimination",
-         [](const Trace& t, const Context&) { return common_subexpressions(t); }},
+         [](const Trace& t, const Context& c) { return common_subexpressions(t, c.apart); }},
     Pass{"Constant Folding", [](const Trace& t, const Context&) { return fold(t); }},
 };
 
@@ -181,6 +182,12 @@ bool is_cheap(const Trace& trace, const Call& call, std::span<const Executor> ex
   });
 }
 
+bool is_late(const Joint& joint, const Call& call) {
+  bool late = true;
+  for_each_value(call.results, [&](ValueId id) { late &= joint.late.contains(id); });
+  return late;
+}
+
 // Nanoseconds that a product takes for each multiplication and addition.
 constexpr double kPerProduct = 0.02;
 
@@ -209,7 +216,7 @@ double nanoseconds_of(const Trace& trace, const Call& call, std::span<const Exec
 Compiled compile_differentiated(const Trace& captured, const CompileOptions& options,
                                 const std::vector<Executor>& executors, bool views_outside) {
   Compiled result;
-  const Context context{executors, &result.decisions};
+  Context context{executors, &result.decisions};
   Runner forward(result.series, options, context);
   forward.begin(captured);
   Finished finished = finish_outside(captured, views_outside);
@@ -221,18 +228,20 @@ Compiled compile_differentiated(const Trace& captured, const CompileOptions& opt
   Joint joint;
   forward.step("Grad transform", true, [&](const Trace& t) {
     joint = differentiate(t, gradients, options.autocast);
+    context.apart = joint.again;
     return joint.trace;
   });
   forward.run(kBeforeSplit, /*differentiated=*/true);
   joint.trace = forward.latest();
   const auto start = std::chrono::steady_clock::now();
-  const Halves halves = split(joint, {[&](const Trace& trace, const Call& call) {
-                                        return is_cheap(trace, call, context.executors);
-                                      },
-                                      [&](const Trace& trace, const Call& call) {
-                                        return nanoseconds_of(trace, call, context.executors);
-                                      },
-                                      options.memory_budget});
+  const Halves halves =
+      split(joint, {[&](const Trace& trace, const Call& call) {
+                      return is_cheap(trace, call, context.executors);
+                    },
+                    [&](const Trace& trace, const Call& call) {
+                      return nanoseconds_of(trace, call, context.executors);
+                    },
+                    [&](const Call& call) { return is_late(joint, call); }, options.memory_budget});
   result.saved = halves.reasons;
   result.bytes_needed = halves.bytes_needed;
   const auto finish = [&](Runner& runner) {

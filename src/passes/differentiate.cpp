@@ -152,6 +152,7 @@ class Differentiation {
       c10::AutoGradMode on(true);
       Tracer::Listening listening(tracer);
       run_forward();
+      origins.mark();
       if (tracer.has_opaque_gradients())
         throw Unsupported("the gradient of an operator that looks at data (cov, quantile, ...)");
       for (ValueId id : old_.outputs) outputs.push_back(env_[id]);
@@ -161,12 +162,38 @@ class Differentiation {
     Captured captured = tracer.finish(outputs, flat_tree(count));
     if (!captured.lifted.empty())
       throw Unsupported("its gradient uses a tensor that is none of its inputs");
+    const std::vector<Made> made = find_late(captured.trace.calls, origins);
     joint_.trace = successor_.of(std::move(captured.trace), origins);
+    for (size_t i = 0; i < made.size(); ++i) note_late(joint_.trace.calls[i], made[i]);
     name_gradients(names);
     return std::move(joint_);
   }
 
  private:
+  enum class Made : uint8_t { Forward, Late, Again };
+
+  static std::vector<Made> find_late(const std::vector<Call>& calls, const Origins& origins) {
+    std::vector<Made> made;
+    bool is_late = false;
+    for (const Call& call : calls) {
+      is_late |= origins.is_after_mark(call);
+      const Call* origin = origins.of(call);
+      made.push_back(!is_late                     ? Made::Forward
+                     : origin && origin->gradient ? Made::Again
+                                                  : Made::Late);
+    }
+    return made;
+  }
+
+  void note_late(const Call& call, Made made) {
+    if (made == Made::Forward) return;
+    for_each_value(call.results, [&](ValueId id) {
+      joint_.late.insert(id);
+      if (made == Made::Again) joint_.again.insert(id);
+    });
+    for (const Call& inner : call.body) note_late(inner, made);
+  }
+
   void take_inputs(Tracer& tracer, const Names& names) {
     for (const Input& input : old_.inputs) {
       env_[input.id] =
