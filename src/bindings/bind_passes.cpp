@@ -13,6 +13,8 @@ namespace nb = nanobind;
 namespace fulgurite {
 namespace {
 
+Trace merge_equal(const Trace& trace) { return common_subexpressions(trace); }
+
 template <Trace (*pass)(const Trace&)>
 std::shared_ptr<Trace> run(const Trace& trace) {
   return std::make_shared<Trace>(pass(trace));
@@ -39,7 +41,7 @@ void bind_passes(nb::module_& m) {
   nb::module_ passes = m.def_submodule("passes", "Trace to trace.");
   passes.def("functionalise", &run<functionalise>, nb::arg("trace"));
   passes.def("dead_code", &run<dead_code>, nb::arg("trace"));
-  passes.def("common_subexpressions", &run<common_subexpressions>, nb::arg("trace"));
+  passes.def("common_subexpressions", &run<merge_equal>, nb::arg("trace"));
   passes.def("fold", &run<fold>, nb::arg("trace"));
   passes.def("place", &place_with_aten, nb::arg("trace"), "Every call given to ATen.");
   passes.def("delete_last_used", &run<delete_last_used>, nb::arg("trace"));

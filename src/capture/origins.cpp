@@ -38,6 +38,11 @@ int32_t Origins::note() {
   return static_cast<int32_t>(noted_.size()) - 1;
 }
 
+void Origins::mark() {
+  mark_ = static_cast<int32_t>(noted_.size());
+  noted_.push_back(nullptr);
+}
+
 const Call* Origins::of(const Call& recorded) const {
   return recorded.source < 0 ? nullptr : noted_.at(static_cast<size_t>(recorded.source));
 }

@@ -23,6 +23,9 @@ class Origins {
 
   // For capture: a number for Call::source, -1 where there is no origin.
   int32_t note();
+  // From now on calls are recorded after the mark.
+  void mark();
+  bool is_after_mark(const Call& recorded) const { return mark_ >= 0 && recorded.source > mark_; }
   // Of a call as it was recorded.
   const Call* of(const Call& recorded) const;
 
@@ -34,6 +37,7 @@ class Origins {
   std::function<const Call*()> current_;
   const bool in_language_;
   std::vector<const Call*> noted_;
+  int32_t mark_ = -1;
   Origins* outer_;
 };
 

@@ -22,6 +22,7 @@ namespace {
 struct Context {
   std::vector<Executor> executors;
   std::vector<Decision>* decisions;
+  std::unordered_set<ValueId> apart = {};  // what is computed again on purpose
 };
 
 bool has_fusion(const Context& context) {
@@ -55,7 +56,7 @@ constexpr std::array kBeforeSplit{
          Of::Pure},
     Pass{"Dead Code Elimination", [](const Trace& t, const Context&) { return dead_code(t); }},
     Pass{"Common Subexpression Elimination",
-         [](const Trace& t, const Context&) { return common_subexpressions(t); }},
+         [](const Trace& t, const Context& c) { return common_subexpressions(t, c.apart); }},
     Pass{"Constant Folding", [](const Trace& t, const Context&) { return fold(t); }},
 };
 
@@ -106,14 +107,21 @@ class Runner {
     series_.push_back(std::move(first));
   }
 
-  void run(std::span<const Pass> passes, bool differentiated = false) {
+  // The user's own passes around these.
+  void run_extra(std::span<const Pass> passes) {
+    for (const Pass& pass : passes)
+      for (bool before : {true, false}) extra(pass.name, before);
+  }
+
+  // `joint`: of a joint trace; the user's own passes ran before it was made.
+  void run(std::span<const Pass> passes, bool joint = false) {
     for (const Pass& pass : passes) {
-      extra(pass.name, /*before=*/true);
+      if (!joint) extra(pass.name, /*before=*/true);
       const bool skipped = (pass.of == Of::Pure && latest_.mode == GradMode::Grad) ||
-                           (pass.of == Of::Undifferentiated && differentiated);
+                           (pass.of == Of::Undifferentiated && joint);
       if (!skipped)
         step(pass.name, pass.always_shown, [&](const Trace& t) { return pass.run(t, context_); });
-      extra(pass.name, /*before=*/false);
+      if (!joint) extra(pass.name, /*before=*/false);
     }
   }
 
@@ -181,6 +189,12 @@ bool is_cheap(const Trace& trace, const Call& call, std::span<const Executor> ex
   });
 }
 
+bool is_late(const Joint& joint, const Call& call) {
+  bool late = true;
+  for_each_value(call.results, [&](ValueId id) { late &= joint.late.contains(id); });
+  return late;
+}
+
 // Nanoseconds that a product takes for each multiplication and addition.
 constexpr double kPerProduct = 0.02;
 
@@ -209,10 +223,11 @@ double nanoseconds_of(const Trace& trace, const Call& call, std::span<const Exec
 Compiled compile_differentiated(const Trace& captured, const CompileOptions& options,
                                 const std::vector<Executor>& executors, bool views_outside) {
   Compiled result;
-  const Context context{executors, &result.decisions};
+  Context context{executors, &result.decisions};
   Runner forward(result.series, options, context);
   forward.begin(captured);
-  Finished finished = finish_outside(captured, views_outside);
+  forward.run_extra(kBeforeSplit);
+  Finished finished = finish_outside(forward.latest(), views_outside);
   const bool has_finish = !finished.finish.calls.empty();
   if (has_finish) forward.step(kFinish, true, [&](const Trace&) { return finished.core; });
   const std::vector<bool> gradients = expected_gradients(finished.core, options);
@@ -221,18 +236,20 @@ Compiled compile_differentiated(const Trace& captured, const CompileOptions& opt
   Joint joint;
   forward.step("Grad transform", true, [&](const Trace& t) {
     joint = differentiate(t, gradients, options.autocast);
+    context.apart = joint.again;
     return joint.trace;
   });
-  forward.run(kBeforeSplit, /*differentiated=*/true);
+  forward.run(kBeforeSplit, /*joint=*/true);
   joint.trace = forward.latest();
   const auto start = std::chrono::steady_clock::now();
-  const Halves halves = split(joint, {[&](const Trace& trace, const Call& call) {
-                                        return is_cheap(trace, call, context.executors);
-                                      },
-                                      [&](const Trace& trace, const Call& call) {
-                                        return nanoseconds_of(trace, call, context.executors);
-                                      },
-                                      options.memory_budget});
+  const Halves halves =
+      split(joint, {[&](const Trace& trace, const Call& call) {
+                      return is_cheap(trace, call, context.executors);
+                    },
+                    [&](const Trace& trace, const Call& call) {
+                      return nanoseconds_of(trace, call, context.executors);
+                    },
+                    [&](const Call& call) { return is_late(joint, call); }, options.memory_budget});
   result.saved = halves.reasons;
   result.bytes_needed = halves.bytes_needed;
   const auto finish = [&](Runner& runner) {
@@ -249,6 +266,7 @@ Compiled compile_differentiated(const Trace& captured, const CompileOptions& opt
   Runner backward(result.backward, options, context);
   backward.begin(std::move(split_off));
   Plan first = finish(forward), second = finish(backward);
+  result.is_another_program = forward.is_another_program();
   std::unique_ptr<const Plan> last;
   if (has_finish) {
     finished.finish.provenance = kFinish;
@@ -266,6 +284,12 @@ Compiled compile_differentiated(const Trace& captured, const CompileOptions& opt
 
 // Runs each call that it claims by a function that the user gave.
 bool has_functions(const Executor& executor) { return executor.lower && !executor.fuses; }
+
+// Its gradient could not follow: the trace is one half of the program there.
+bool runs_after_split(const ExtraPass& extra) {
+  return std::ranges::any_of(kAfterSplit,
+                             [&](const Pass& pass) { return extra.anchor == pass.name; });
+}
 
 bool has_history(const Trace& captured) {
   return captured.mode == GradMode::Grad &&
@@ -289,8 +313,8 @@ Compiled compile(Trace captured, const CompileOptions& options) {
   if (has_history(captured)) {
     if (!options.differentiate)
       undifferentiated = "gradients came in, or were asked for, in several ways";
-    else if (!options.extra.empty())
-      undifferentiated = "a pass of the user's own runs on the trace as captured";
+    else if (std::ranges::any_of(options.extra, runs_after_split))
+      undifferentiated = "a pass of the user's own runs where calls are placed already";
     else if (std::ranges::any_of(executors, has_functions))
       undifferentiated = "an executor of the user's own says how its calls are differentiated";
     else

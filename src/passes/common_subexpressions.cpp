@@ -53,8 +53,9 @@ Call without_body(const Call& call) {
 
 class Merger {
  public:
-  explicit Merger(const Trace& trace)
+  Merger(const Trace& trace, const std::unordered_set<ValueId>& apart)
       : trace_(trace),
+        apart_(apart),
         classes_(trace),
         merged_(trace),
         names_(trace.values.size()),
@@ -124,12 +125,18 @@ class Merger {
     for (const Candidate& candidate : bucket) {
       const Call& kept = candidate.call;
       if (candidate.versions != versions || !same_call(kept, call)) continue;
-      if (could_be_seen(kept, call)) continue;
+      if (could_be_seen(kept, call) || is_apart(kept) != is_apart(call)) continue;
       replace(call, kept);
       return true;
     }
     bucket.push_back({without_body(call), versions});
     return false;
+  }
+
+  bool is_apart(const Call& call) const {
+    bool found = false;
+    for_each_value(call.results, [&](ValueId id) { found |= apart_.contains(id); });
+    return found;
   }
 
   bool same_call(const Call& a, const Call& b) const {
@@ -165,6 +172,7 @@ class Merger {
   }
 
   const Trace& trace_;
+  const std::unordered_set<ValueId>& apart_;
   const StorageClasses classes_;
   StorageMerge merged_;
   Renaming names_;
@@ -177,6 +185,8 @@ class Merger {
 
 }  // namespace
 
-Trace common_subexpressions(const Trace& trace) { return Merger(trace).run(); }
+Trace common_subexpressions(const Trace& trace, const std::unordered_set<ValueId>& apart) {
+  return Merger(trace, apart).run();
+}
 
 }  // namespace fulgurite

@@ -133,6 +133,29 @@ struct Recorded {
   const Call* call = nullptr;
 };
 
+// Draws of a backward pass. It draws anew each time, after what was drawn in between: only what a
+// checkpoint draws again from the state that the generator had can be drawn in the forward pass,
+// and then the state is put back.
+class LateDraws {
+ public:
+  void add(const Call& call) {
+    const std::string name = call.op.aten ? call.op.aten->schema().name() : "";
+    if (name == "fulgurite::get_rng_state" && are_neutral())
+      outside_ = call.results[0].values[0];
+    else if (name == "fulgurite::set_rng_state" && outside_ != kNoValue)
+      is_inside_ = call.args[0].values[0] != outside_;
+    else if (!is_inside_)
+      refuse();
+  }
+  bool are_neutral() const { return !is_inside_; }
+
+  [[noreturn]] static void refuse() { throw Unsupported("its backward pass draws random numbers"); }
+
+ private:
+  ValueId outside_ = kNoValue;  // the state before
+  bool is_inside_ = false;
+};
+
 class Differentiation {
  public:
   Differentiation(const Trace& trace, const std::vector<bool>& given, const AutocastState& autocast)
@@ -152,6 +175,7 @@ class Differentiation {
       c10::AutoGradMode on(true);
       Tracer::Listening listening(tracer);
       run_forward();
+      origins.mark();
       if (tracer.has_opaque_gradients())
         throw Unsupported("the gradient of an operator that looks at data (cov, quantile, ...)");
       for (ValueId id : old_.outputs) outputs.push_back(env_[id]);
@@ -161,12 +185,41 @@ class Differentiation {
     Captured captured = tracer.finish(outputs, flat_tree(count));
     if (!captured.lifted.empty())
       throw Unsupported("its gradient uses a tensor that is none of its inputs");
+    const std::vector<Made> made = find_late(captured.trace.calls, origins);
     joint_.trace = successor_.of(std::move(captured.trace), origins);
+    for (size_t i = 0; i < made.size(); ++i) note_late(joint_.trace.calls[i], made[i]);
     name_gradients(names);
     return std::move(joint_);
   }
 
  private:
+  enum class Made : uint8_t { Forward, Late, Again };
+
+  static std::vector<Made> find_late(const std::vector<Call>& calls, const Origins& origins) {
+    std::vector<Made> made;
+    bool is_late = false;
+    LateDraws late_draws;
+    for (const Call& call : calls) {
+      is_late |= origins.is_after_mark(call);
+      if (is_late && draws(call)) late_draws.add(call);
+      const Call* origin = origins.of(call);
+      made.push_back(!is_late                     ? Made::Forward
+                     : origin && origin->gradient ? Made::Again
+                                                  : Made::Late);
+    }
+    if (!late_draws.are_neutral()) LateDraws::refuse();
+    return made;
+  }
+
+  void note_late(const Call& call, Made made) {
+    if (made == Made::Forward) return;
+    for_each_value(call.results, [&](ValueId id) {
+      joint_.late.insert(id);
+      if (made == Made::Again) joint_.again.insert(id);
+    });
+    for (const Call& inner : call.body) note_late(inner, made);
+  }
+
   void take_inputs(Tracer& tracer, const Names& names) {
     for (const Input& input : old_.inputs) {
       env_[input.id] =
@@ -333,7 +386,10 @@ Joint differentiate(const Trace& trace, const std::vector<bool>& given,
     throw;
   } catch (const Unsupported&) {
     throw;
-  } catch (const std::exception& error) {  // of a formula of autograd, on tensors without data
+  } catch (const c10::Error& error) {  // of a formula of autograd, on tensors without data
+    throw Unsupported(
+        fmt::format("its gradient cannot be recorded: {}", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
     throw Unsupported(fmt::format("its gradient cannot be recorded: {}", error.what()));
   }
   joint.statistics = find_statistics(trace);

@@ -1,6 +1,7 @@
 // The gradient of a trace as calls of one more: the joint trace.
 #pragma once
 
+#include <unordered_set>
 #include <vector>
 
 #include "ir/trace.h"
@@ -18,6 +19,9 @@ struct Joint {
   // Inputs to which a layer writes its running statistics, and nothing else writes: autograd does
   // not know of that.
   std::vector<size_t> statistics;
+  // What is made by calls of the formulas of autograd and of custom backwards; `again`: of the
+  // latter, which may compute again what the forward pass has computed, to keep less (checkpoints).
+  std::unordered_set<ValueId> late, again;
   // By output: all of its graph is in that of the outputs for which gradients come in.
   std::vector<bool> within;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/executor.h"
@@ -27,9 +28,10 @@ Trace split_lists(const Trace& trace);
 // Without calls whose results are not used and that have no effect.
 Trace dead_code(const Trace& trace);
 
-// One call for equal calls on equal arguments. Effects, random draws, values that are written and
+// One call for equal calls on equal arguments; those that make what is in `apart` only with each
+// other. Effects, random draws, values that are written and
 // results whose merging could be seen (two outputs that would alias) stay.
-Trace common_subexpressions(const Trace& trace);
+Trace common_subexpressions(const Trace& trace, const std::unordered_set<ValueId>& apart = {});
 
 // Without calls that only hand back an argument (contiguous(), dropout in evaluation), views that
 // equal what they are a view of and, in a functionalised trace, copies that equal their original:

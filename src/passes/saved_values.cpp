@@ -22,7 +22,8 @@ class Cut {
   // `may_repeat`: of the calls that can be computed again at all. `any_input`: inputs are there for
   // that, whoever writes to them.
   Cut(const Trace& trace, const std::vector<size_t>& forward,
-      std::function<bool(const Call&)> may_repeat, bool any_input)
+      std::function<bool(const Call&)> may_repeat, const std::function<bool(const Call&)>& late,
+      bool any_input)
       : trace_(trace),
         may_repeat_(std::move(may_repeat)),
         any_input_(any_input),
@@ -31,6 +32,10 @@ class Cut {
       for_each_value(trace.calls[i].results, [&](ValueId id) {
         if (makes(trace.calls[i], id)) maker_[id] = &trace.calls[i];
       });
+    for (size_t i : forward)
+      if (late(trace.calls[i]))
+        for_each_value(trace.calls[i].args,
+                       [&](ValueId id) { used_.insert(type_of(trace, id).storage); });
     for (size_t i : forward)
       for_each_change(trace.calls[i],
                       [&](ValueId id) { written_.push_back(type_of(trace, id).storage); });
@@ -150,7 +155,7 @@ class Budget {
       : trace_(trace), forward_(forward), needed_(needed), recomputation_(recomputation) {
     for (size_t i : forward) {
       const Call& call = trace.calls[i];
-      if (recomputation.cheap(trace, call)) {
+      if (recomputation.late(call) || recomputation.cheap(trace, call)) {
         cheap_.insert(&call);
         continue;
       }
@@ -189,7 +194,9 @@ class Budget {
   std::vector<SavedValue> with(size_t count, bool any_input) const {
     std::unordered_set<const Call*> allowed = cheap_;
     for (size_t i = 0; i < count; ++i) allowed.insert(others_[i].second);
-    Cut cut(trace_, forward_, [&](const Call& call) { return allowed.contains(&call); }, any_input);
+    Cut cut(
+        trace_, forward_, [&](const Call& call) { return allowed.contains(&call); },
+        recomputation_.late, any_input);
     std::vector<SavedValue> saved;
     for (ValueId id : cut.least(needed_)) saved.push_back({id, cut.reason(id)});
     return saved;

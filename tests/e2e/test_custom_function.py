@@ -367,6 +367,30 @@ class Counts(Function):
         return 3 * grad @ w.t(), x.t() @ grad.clamp(max=0.5)
 
 
+class Noisy(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * torch.rand(3)
+
+
+def test_what_a_backward_draws_is_drawn_in_each_pass():
+    x, compiled = leaf(3), fulgurite.jit(lambda x: Noisy.apply(x).sum())
+    for _ in range(2):
+        found = []
+        for f in (lambda x: Noisy.apply(x).sum(), compiled):
+            torch.manual_seed(0)
+            loss = f(x)
+            between = torch.rand(1)
+            first = torch.autograd.grad(loss, x, retain_graph=True)[0]
+            found.append((between, first, *torch.autograd.grad(loss, x), torch.rand(1)))
+        assert all(map(torch.equal, *found))
+    assert "draws random numbers" in fulgurite.last_backward_traces(compiled).reason
+
+
 def test_the_backward_is_part_of_the_joint_trace():
     def program(x, w):
         return Counts.apply(x.sin(), StraightThrough.apply(w)).exp().sum()

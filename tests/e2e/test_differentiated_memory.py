@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import checkpoint
 
 import fulgurite
 
@@ -142,3 +143,42 @@ def test_what_is_said_of_saved_values():
     for wrong in (-0.1, 2, True, "all"):
         with pytest.raises(fulgurite.UserError, match="from 0 to 1"):
             fulgurite.jit(loss, memory_budget=wrong)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_reentrant_checkpoints_are_obeyed(dropout):
+    """Of each region its input is kept, and masks, which are drawn once; the rest is computed again."""
+    weight = torch.nn.Parameter(torch.randn(16, 16) / 4)
+
+    def region(x):
+        return F.dropout((x @ weight).sigmoid().exp().tanh(), dropout)
+
+    def net(x, keep):
+        for _ in range(3):
+            x = region(x) if keep else checkpoint(region, x, use_reentrant=True)
+        return x.square().mean()
+
+    x = torch.randn(8, 16, requires_grad=True)
+
+    def gradients_of(f, keep):
+        torch.manual_seed(0)
+        x.grad = weight.grad = None
+        f(x, keep).backward()
+        return x.grad, weight.grad, torch.rand(1)
+
+    bytes_kept = []
+    for keep in (False, True):
+        compiled = fulgurite.jit(net, verify=True)
+        for _ in range(2):
+            wanted, found = gradients_of(net, keep), gradients_of(compiled, keep)
+            assert all(torch.allclose(a, b, 1e-4, 1e-6) for a, b in zip(wanted, found, strict=True))
+        bytes_kept.append(fulgurite.saved_values(compiled).nbytes)
+    activation = 8 * 16 * 4
+    assert bytes_kept[0] <= (6 if dropout else 3) * activation < bytes_kept[1]
+
+
+def test_what_a_formula_computes_from_what_is_saved_is_computed_where_it_is_used():
+    compiled = fulgurite.jit(lambda x: x.sin().sum())
+    compiled(torch.randn(4, requires_grad=True))
+    assert [(v.name, v.nbytes) for v in fulgurite.saved_values(compiled)] == [("x", 0)]
+    assert "cos" in fulgurite.last_backward_traces(compiled)[-1].text()

@@ -99,6 +99,12 @@ def test_a_transform_can_be_anywhere(name, place, grad):
         assert (order.index("mine") < order.index(name)) == (place == "before")
     last = fulgurite.last_traces(compiled)[-1]
     assert "# executor: aten" in last.text()
+    if grad:
+        for _ in range(2):
+            gradients = [torch.autograd.grad(f(x).sum(), x)[0] for f in (compiled, tanh_program)]
+            assert torch.allclose(*gradients)
+        in_joint = name not in ("Transform for execution", "Delete Last Used")
+        assert bool(fulgurite.last_backward_traces(compiled)) == in_joint
 
 
 def test_transforms_run_on_every_compilation_in_their_order():
