@@ -27,6 +27,8 @@ def test_a_module_and_its_gradients():
     record = fulgurite.dynamo.graphs()[-1]
     assert record.compile_id is not None and record.attempt == 0 and not record.cuts
     assert not fulgurite.compile_data(record.compiled[0]).fallbacks
+    torch._dynamo.reset()
+    assert not fulgurite.dynamo.graphs()
 
 
 def test_one_call_shows_its_traces():

@@ -21,7 +21,8 @@ observers = []
 
 
 def graphs():
-    """The records of the latest graphs of this process, of any compiled program; the last last."""
+    """The records of the latest graphs of this process, of any compiled program; the last last.
+    torch._dynamo.reset() forgets them."""
     return list(_latest)
 
 
@@ -33,6 +34,9 @@ def backend(module, inputs, *, options=None, mode=None):
     Raises UserError for an unknown option, or a mode other than "default".
     """
     return _compile_graph(module, inputs, _read(options, mode), [])
+
+
+backend.reset = _latest.clear  # by torch._dynamo.reset()
 
 
 def compile(target, **options):
