@@ -139,3 +139,18 @@ def test_checkpoint_regions_are_compiled():
     assert executors(record) == ["fulgurite"]
     assert "higher_order.tag_activation_checkpoint" in record.original.code
     assert "torch.utils.checkpoint.checkpoint(" in record.converted.code
+
+
+def test_a_program_is_examined_before_it_is_compiled():
+    report = fulgurite.examine.examine(lambda x: x.sin() * 2, torch.ones(3))
+    assert report.supported and str(report) == "graph 0: 2 operators, 0 cut out"
+    report = fulgurite.examine.examine(with_cond, torch.ones(4, 4))
+    assert not report.supported and "torch.cond(" in str(report)
+
+    def broken(x):
+        y = x * 2
+        torch._dynamo.graph_break()
+        return y + 1
+
+    report = fulgurite.examine.examine(broken, torch.ones(3))
+    assert len(report.graphs) == 2 and report.breaks and "graph break: " in str(report)
