@@ -1,12 +1,14 @@
 """A source-to-source tracing compiler for PyTorch."""
 
+import importlib
+
 from fulgurite._torch_version import check_torch
 
 check_torch()
 
 import torch  # noqa: E402, F401  the extension needs libtorch loaded
 
-from fulgurite import _addresses, _plugin, _tracing, checks  # noqa: E402
+from fulgurite import _addresses, _entry_point, _plugin, _tracing, checks  # noqa: E402
 from fulgurite._C import (  # noqa: E402
     BoundSymbol,
     Executor,
@@ -51,6 +53,14 @@ from fulgurite import examine, transforms  # noqa: E402  isort: skip  (they read
 _tracing.install()
 _addresses.install()
 _plugin.announce()
+_entry_point.offer(__version__)
+
+
+def __getattr__(name):
+    if name == "dynamo":  # it imports torch._dynamo
+        return importlib.import_module("fulgurite.dynamo")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "BoundSymbol",

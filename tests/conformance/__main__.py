@@ -33,7 +33,11 @@ def _parser() -> argparse.ArgumentParser:
     size.add_argument("--quick", action="store_true", help="few dtypes and samples (the default)")
     size.add_argument("--full", action="store_true", help="all dtypes, modes and samples")
     add = parser.add_argument
-    add("--target", default="fulgurite", help="fulgurite, fused_cpu, eager or module:attribute")
+    add(
+        "--target",
+        default="fulgurite",
+        help="fulgurite, fused_cpu, dynamo, eager or module:attribute",
+    )
     add("--group", default=",".join(GROUPS), help=f"of {', '.join(GROUPS)}; comma-separated")
     add("--only", default="", help="a regular expression on case names")
     add("--mode", default="", help="modes, comma-separated")

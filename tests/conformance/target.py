@@ -62,16 +62,21 @@ def _ones(value: Any) -> torch.Tensor:
 
 
 def load_target(name: str) -> Target:
-    """`eager`, `fulgurite`, `fused_cpu`, or `module:attribute`, where the attribute is a Target."""
+    """`eager`, `fulgurite`, `fused_cpu`, `dynamo`, or `module:attribute`, where the attribute is a
+    Target."""
     if name == "eager":
         return Target("eager", lambda fn: fn)
     if name == "fulgurite":
         return _fulgurite()
     if name == "fused_cpu":
         return _fulgurite(executors=["fused_cpu", "aten"])
+    if name == "dynamo":
+        return _dynamo()
     module, _, attribute = name.partition(":")
     if not attribute:
-        raise SystemExit(f"no target {name!r}: give eager, fulgurite or module:attribute")
+        raise SystemExit(
+            f"no target {name!r}: give eager, fulgurite, fused_cpu, dynamo or module:attribute"
+        )
     return getattr(importlib.import_module(module), attribute)
 
 
@@ -111,3 +116,22 @@ def _fulgurite(**options: Any) -> Target:
         check=check,
         series=series,
     )
+
+
+def _dynamo() -> Target:
+    """torch.compile(backend="fulgurite", fullgraph=True)."""
+    dynamo = importlib.import_module("fulgurite.dynamo")
+    compile_data = importlib.import_module("fulgurite").compile_data
+
+    def compile(fn: Any) -> Any:
+        torch._dynamo.reset()
+        return dynamo.compile(fn, fullgraph=True, dynamic=False)
+
+    def check(compiled: Any) -> None:
+        for record in compiled.graphs:
+            for function in record.compiled:
+                if fallbacks := compile_data(function).fallbacks:
+                    raise Failure(INTERNAL, "fallback", f"ran eagerly: {fallbacks[-1]}")
+
+    refusals = (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError)
+    return Target("dynamo", compile, refusals=refusals, check=check)

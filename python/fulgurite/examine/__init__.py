@@ -1,5 +1,7 @@
-"""Looking into what was compiled: the fusions of a trace, scripts that repeat one by itself,
-which one is at fault, and memory."""
+"""Looking into what was compiled: the fusions of a trace, scripts that repeat one by itself, which
+one is at fault, memory; and what torch.compile with the backend would compile of a program."""
+
+import importlib
 
 from fulgurite import _C
 from fulgurite._bisect import Bisection, bisect
@@ -11,12 +13,22 @@ from fulgurite._repro import repro_script
 __all__ = [
     "Bisection",
     "bisect",
+    "examine",
     "get_alloc_memory",
     "get_fusion_repro",
     "get_fusions",
     "get_nvfuser_repro",
     "measure_memory",
 ]
+
+
+def examine(target, /, *args, **kwargs):
+    """A report on one call of a function or module through `fulgurite.dynamo`: for each graph which
+    operators would be cut out and why, and why there are several graphs. str() of it is for people;
+    `supported`: whether all of it would be one compiled graph. The call itself runs, uncompiled.
+    """
+    examined = importlib.import_module("fulgurite.dynamo._examine").examine  # on first use
+    return examined(target, *args, **kwargs)
 
 
 def get_fusions(trace):
