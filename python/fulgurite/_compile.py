@@ -14,6 +14,7 @@ from fulgurite._capture import SetsUp, capture
 from fulgurite._fusions import remember_fusions
 from fulgurite._signature import describe_call, recompile_reason
 from fulgurite._sketch import sketch
+from fulgurite.observe import log_compilation
 
 _MOST_CHANGES = 4  # of the outputs for which gradients come in
 _LAZY = "a lazy module makes its parameters in its first call; later calls are compiled"
@@ -123,6 +124,7 @@ def _first_run(function, entry, args, kwargs):
     else:
         function.state.not_kept = entry
     function.state.last = entry.record
+    log_compilation(function, entry)
     return result
 
 

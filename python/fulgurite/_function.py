@@ -31,6 +31,8 @@ class State:
     gradients: ExpectedGradients by the number of a program's outputs.
     replaced_texts: C++ texts of fusions that the user gave.
     not_kept: the entry that was compiled last, with the option cache="no caching".
+    log_scope: where its records stand in torch's structured log; None before the first.
+    specialisations: how many of its entries were logged.
     lock: held while an entry is made: a capture changes the state of Python, and undoes it.
     """
 
@@ -42,6 +44,8 @@ class State:
     gradients: dict = dataclasses.field(default_factory=dict)
     replaced_texts: ReplacedTexts = dataclasses.field(default_factory=ReplacedTexts)
     not_kept: object = None
+    log_scope: object = None
+    specialisations: int = 0
     lock: object = dataclasses.field(default_factory=threading.RLock)
 
     def note_fallback(self, reason):
