@@ -6,7 +6,9 @@ import re
 import torch
 
 import fulgurite
+from fulgurite._C import TraceValue
 from fulgurite._epilogue import epilogue
+from fulgurite._fusions import Fusion
 from fulgurite._prologue import prologue
 from fulgurite.observe._scope import own_scope
 from fulgurite.observe._torch_log import write_artifact
@@ -118,7 +120,7 @@ def _difference(before, after):
 def _fusions(traces):
     """The fused regions of what runs, in the order of their names."""
     named = traces[-1].python_ctx() if traces else {}
-    return [named[name] for name in sorted(named) if hasattr(named[name], "last_used")]
+    return [named[name] for name in sorted(named) if isinstance(named[name], Fusion)]
 
 
 def _manifest():
@@ -167,7 +169,7 @@ def _provenance(record):
         return [
             {
                 "call": call.name,
-                "results": [value.name for value in call.outputs],
+                "results": [v.name for v in call.outputs if isinstance(v, TraceValue)],
                 "module": call.module,
                 "user": f"{call.source[0]}:{call.source[1]}: {call.source[3]}"
                 if call.source

@@ -77,6 +77,7 @@ bool is_free(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&
          tensor.storage_offset() == 0 && tensor.storage().nbytes() == tensor.nbytes() &&
          !tensor.unsafeGetTensorImpl()->autograd_meta() &&
+         !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
          tensor.unsafeGetTensorImpl()->allow_tensor_metadata_change() &&
          tensor.is_inference() == c10::InferenceMode::is_enabled();
 }
