@@ -27,8 +27,8 @@ def allocated(compiled, args):
     size = args[0].nbytes
     with torch.profiler.profile(profile_memory=True) as profile:
         compiled(*args)
-    made = [event for event in profile.events() if event.name == "[memory]"]
-    return sum(event.cpu_memory_usage == size for event in made)
+    made = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    return sum(event.nbytes() == size for event in made)
 
 
 def pair():

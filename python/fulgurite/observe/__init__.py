@@ -9,10 +9,15 @@ import logging
 def is_logging():
     """Whether torch's structured log goes anywhere. Nothing is formatted to find out.
 
-    Torch adds a handler in any case; without TORCH_TRACE it has neither a stream nor a folder.
+    Torch adds a handler in any case; without TORCH_TRACE it has neither a stream nor a folder. And
+    pytest adds its own to every logger, for what a failing test is to show.
     """
     return any(
-        getattr(handler, "stream", None) is not None or getattr(handler, "root_dir", "") is not None
+        (
+            getattr(handler, "stream", None) is not None
+            or getattr(handler, "root_dir", "") is not None
+        )
+        and not type(handler).__module__.startswith("_pytest.")
         for handler in logging.getLogger("torch.__trace").handlers
     )
 
