@@ -138,7 +138,10 @@ def test_full_backward_hooks_are_found(register):
         assert torch.equal(fulgurite.jit(module)(x), module(x))
 
 
-def test_checks_of_distributions_can_be_turned_off():
+def test_checks_of_distributions_can_be_turned_off(monkeypatch):
+    # torch.compile turns them off for the process.
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+
     def f(x):
         return torch.distributions.Normal(x, x + 1).log_prob(x)
 
